@@ -1,0 +1,4 @@
+//! Ports, domain and SQL of Duebox.
+
+mod dialect;
+pub use dialect::Dialect;

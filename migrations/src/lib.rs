@@ -1,0 +1,1 @@
+//! The SQL migrations of Duebox, embedded.
