@@ -129,7 +129,8 @@ unpack() {
         dpkg-deb --fsys-tarfile "$archive" | tar -x -C "$new" --no-same-owner --keep-directory-symlink \
             --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale' \
             --exclude='./usr/share/info' --exclude='./usr/share/perl' \
-            --exclude='./usr/lib/postgresql/*/lib/bitcode' --exclude='*/llvmjit*'
+            --exclude='./usr/lib/postgresql/*/lib/bitcode' --exclude='*/llvmjit*' \
+            --exclude='./usr/bin/mysql?*' --exclude='./usr/bin/myisam*' --exclude='*_client.so'
     done
 }
 

@@ -39,10 +39,11 @@ mysql_init() {
 }
 
 mariadb_init() {
+    # --force: the machine's name need not resolve
     local user=()
     [ ${#as[@]} = 0 ] || user=(--user=nobody)
     "${as[@]}" "$prefix/bin/mariadb-install-db" --no-defaults "${user[@]}" --basedir="$prefix" --datadir="$dir/data" \
-        --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve
+        --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --force
 }
 
 # The compiled-in paths are absolute, and wrong in a fetched tree.
