@@ -29,10 +29,12 @@ pub(crate) struct Queries {
 const ENQUEUE: &str = "\
 INSERT INTO {table} (id, topic, payload, subject, created_at, next_attempt_at)
 VALUES (?, ?, ?, ?, ?, ?)";
+// No conflict target: with `(id)`, a concurrent insert of the same row can be refused by
+// another unique index first (those of `create_table_sql` are), which is then an error.
 const ENQUEUE_ONCE: &str = "\
 INSERT INTO {table} (id, topic, payload, subject, created_at, next_attempt_at)
 VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING";
+ON CONFLICT DO NOTHING";
 // Differs from Postgres: the values were checked before, so a duplicate key is
 // the one error that IGNORE can pass over; ON DUPLICATE KEY UPDATE would count
 // a row that it left alone where the driver asks for rows found.
