@@ -17,6 +17,7 @@ select_engine() {
     mariadb) family=mariadb suite=bookworm packages=(mariadb-server-core mariadb-client-core) own=yes ;;
     mariadb-11.8) family=mariadb suite=trixie packages=(mariadb-server-core mariadb-client-core) ;;
     mysql) family=mysql suite=sid packages=(mysql-server-core mysql-client-core) own=yes ;;
+    pgbouncer) family=pgbouncer suite=bookworm packages=(pgbouncer) own=yes ;; # to `prepare` only
     *) die "unknown engine '$engine'; the engines are: ${engines[*]}" ;;
     esac
     tree=$cache/$engine-$suite
@@ -42,6 +43,9 @@ locate() {
         server=$prefix/sbin/mysqld client=$prefix/bin/mysql
         # MariaDB installs itself under this name too
         [ -x "$server" ] && ! "$server" --version 2>/dev/null | grep -qi mariadb || return 1
+        ;;
+    pgbouncer)
+        server=$prefix/sbin/pgbouncer client=$server
         ;;
     esac
     [ -x "$server" ] && [ -x "$client" ]
@@ -140,7 +144,7 @@ wrap_programs() {
     loader=$(cd "$new" && find -L usr/lib usr/lib64 -maxdepth 1 -name 'ld-linux*.so.*' | head -n 1)
     lib=$(cd "$new" && find usr/lib -maxdepth 2 -name libc.so.6 -printf '%h\n' | head -n 1)
     [ -n "$loader" ] && [ -n "$lib" ] || die "$engine was unpacked without a C library"
-    for file in "$new"/usr/{bin,sbin,lib/postgresql/*/bin}/{postgres,initdb,psql,mysqld,mysql,mariadbd,mariadb,my_print_defaults}; do
+    for file in "$new"/usr/{bin,sbin,lib/postgresql/*/bin}/{postgres,initdb,psql,mysqld,mysql,mariadbd,mariadb,my_print_defaults,pgbouncer}; do
         [ -f "$file" ] && [ ! -L "$file" ] || continue
         "$new/$loader" --library-path "$new/$lib" --list "$file" >/dev/null || die "${file##*/} lacks a library"
         mv "$file" "$file.real"
