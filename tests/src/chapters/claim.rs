@@ -1,0 +1,5 @@
+//! TODO
+
+use super::chapter;
+
+chapter!(claim:);
