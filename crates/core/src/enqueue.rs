@@ -166,6 +166,7 @@ impl Outbox {
     /// The statement that enqueues `work`, for the batch that changes the
     /// caller's own state. What cannot be enqueued is a statement that carries
     /// its error.
+    #[must_use]
     pub fn enqueue(&self, work: Enqueue) -> Statement {
         match work.row() {
             Ok(row) => row.bind(Statement::shared(self.queries().enqueue.clone())),
@@ -175,6 +176,7 @@ impl Outbox {
 
     /// Like [`enqueue`](Self::enqueue), but touches no row if the id is there
     /// already; see [`enqueue_once_statement`](Self::enqueue_once_statement).
+    #[must_use]
     pub fn enqueue_once(&self, work: Enqueue) -> Statement {
         match work.row() {
             Ok(row) => row.bind(Statement::shared_per_dialect(

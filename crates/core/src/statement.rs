@@ -316,17 +316,15 @@ impl Statement {
 impl fmt::Debug for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Statement");
-        match &self.error {
-            Some(error) => debug.field("error", error),
-            None => {
-                let (sql, values) = self.form(Dialect::Postgres);
-                debug
-                    .field("sql", &sql)
-                    .field("values", &values.len())
-                    .field("expected_rows", &self.expected_rows)
-            }
+        if let Some(error) = &self.error {
+            return debug.field("error", error).finish_non_exhaustive();
         }
-        .finish()
+        let (sql, values) = self.form(Dialect::Postgres);
+        debug
+            .field("sql", &sql)
+            .field("values", &values.len())
+            .field("expected_rows", &self.expected_rows)
+            .finish_non_exhaustive()
     }
 }
 

@@ -122,7 +122,7 @@ mod tests {
     fn a_costly_scan_still_runs_in_time() {
         let cursor = scanned(Duration::from_secs(3));
         let due = Duration::from_secs(3) + ClaimCursor::SCAN_WITHIN;
-        assert_eq!(cursor.next(due - MS), Some(NEW));
+        assert_eq!(cursor.next(due.saturating_sub(MS)), Some(NEW));
         assert_eq!(cursor.next(due), None);
     }
 

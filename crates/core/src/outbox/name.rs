@@ -18,6 +18,13 @@ impl TableName {
         part("a schema name", second.map(|_| first))?;
         let table = second.unwrap_or(first);
         part("a table name", Some(table))?;
+        // PostgreSQL keeps tables and indexes in one namespace, and would pass over
+        // a table whose name is taken by an index of another outbox.
+        if let Some(suffix) = INDEXES.iter().find(|suffix| table.ends_with(**suffix)) {
+            return Err(DbError::invalid(format!(
+                "the table name {table} ends in {suffix}, as names of indexes do; choose another"
+            )));
+        }
         if OURS.contains(&table) {
             return Err(DbError::invalid(format!(
                 "the table name {table} is taken by another table of this library; choose another"
@@ -61,6 +68,9 @@ fn part(what: &str, name: Option<&str>) -> Result<(), DbError> {
 
 /// Tables that the migrations make beside outboxes.
 const OURS: [&str; 2] = ["duebox_migrations", "pending_receipts"];
+
+/// How the indexes of an outbox are named, behind its table's name.
+const INDEXES: [&str; 3] = ["_due", "_subject", "_pkey"];
 
 include!("reserved.rs");
 
@@ -111,6 +121,8 @@ mod tests {
             "app.table",
             "sqlite_x",
             "duebox_migrations",
+            "mail_due",
+            "mail_pkey",
             "app.pending_receipts",
         ] {
             assert!(refused(bad), "{bad}");

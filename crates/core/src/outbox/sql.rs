@@ -1,5 +1,6 @@
 //! The texts of an outbox's statements, with its table filled in.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::name::TableName;
@@ -145,7 +146,10 @@ pub(super) fn push_json(json: &mut String, text: &str) {
         match character {
             '"' => json.push_str("\\\""),
             '\\' => json.push_str("\\\\"),
-            '\u{0}'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", character as u32)),
+            '\u{0}'..='\u{1f}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(json, "\\u{:04x}", character as u32);
+            }
             _ => json.push(character),
         }
     }
