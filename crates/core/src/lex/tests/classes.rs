@@ -54,6 +54,11 @@ fn transactions_are_told_on_every_engine() {
     );
     class(Sqlite, "\u{FEFF}COMMIT", Class::Transaction("COMMIT"));
     class(Postgres, "COMMIT$ x", Class::Ordinary);
+    // Elsewhere the mark belongs to a name, and so does any other character.
+    class(Postgres, "\u{FEFF}COMMIT", Class::Ordinary);
+    class(Sqlite, "\u{FF23}COMMIT", Class::Ordinary);
+    let unknown = Class::NotInBatch("this kind of statement");
+    class(MySql, "\u{FEFF}COMMIT", unknown);
 }
 
 #[test]
@@ -125,6 +130,7 @@ fn mysql_keeps_only_what_does_not_commit() {
         "DESC t",
         "(SELECT 1)",
         "SET @a = 1",
+        "SET @autocommit = 1, @a.autocommit = 2",
         "SET @a := (SELECT b, c FROM t), @`b`=@@autocommit",
     ] {
         class(MySql, sql, Class::Ordinary);

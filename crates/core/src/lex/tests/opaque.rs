@@ -60,6 +60,8 @@ fn quoted_names_are_left_alone() {
         2,
     );
     same(MySql, r"SELECT `a\`, ?, `?``?`", 1);
+    is(Postgres, "SELECT 1 ` ?", "SELECT 1 ` $1", 1);
+    same(MySql, "SELECT [?", 1);
     unclosed(Postgres, "SELECT \"a", "quoted name");
     unclosed(Sqlite, "SELECT [a", "name in brackets");
     unclosed(Sqlite, "SELECT `a``", "quoted name");

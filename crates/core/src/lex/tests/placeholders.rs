@@ -76,6 +76,8 @@ fn parameters_in_the_engines_own_manner_are_refused() {
         3,
     );
     same(Postgres, "SELECT a[lo:hi], a$1, @b", 0);
+    same(Postgres, r"SELECT @E'\'?'", 0);
+    same(MySql, "SELECT :a, b:c", 0);
     same(
         MySql,
         "SELECT @b, @a := ?, $1, @@session.x, @`?`, @'?', @\"?\"",
