@@ -219,60 +219,64 @@ impl Classifier {
 /// What `SET` sets: on MySQL only a user's own variables are ordinary, since
 /// a setting outlives a rollback and `autocommit` commits.
 struct Set {
-    /// How many words and other tokens there were behind `SET`, up to two.
-    read: u8,
-    /// The first of them was `SESSION`, `LOCAL` or `GLOBAL`.
+    /// Nothing was read behind `SET` yet.
+    first: bool,
+    /// The last token was the first, and `SESSION`, `LOCAL` or `GLOBAL`.
     scoped: bool,
-    /// An assignment begins here.
-    begins: bool,
-    /// No `=` was read yet in this assignment.
-    target: bool,
+    part: Part,
     parens: usize,
+}
+
+/// Where in an assignment the next token stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Start,
+    Target,
+    Value,
 }
 
 impl Set {
     const fn new() -> Self {
         Self {
-            read: 0,
+            first: true,
             scoped: false,
-            begins: true,
-            target: true,
+            part: Part::Start,
             parens: 0,
         }
     }
 
     fn feed(&mut self, dialect: Dialect, token: &Token, text: &str) -> Option<Class> {
         let is = |word: &str| token.kind == Kind::Word && text.eq_ignore_ascii_case(word);
-        let read = self.read;
-        self.read = read.saturating_add(1).min(2);
-        if (read == 0 || (read == 1 && self.scoped)) && is("TRANSACTION") {
+        let first = std::mem::take(&mut self.first);
+        if (first || self.scoped) && is("TRANSACTION") {
             return Some(Class::Transaction("SET TRANSACTION"));
         }
-        if read == 1 && self.scoped && is("CHARACTERISTICS") {
+        if self.scoped && is("CHARACTERISTICS") {
             return Some(Class::Transaction("SET SESSION CHARACTERISTICS"));
         }
-        self.scoped = read == 0 && (is("SESSION") || is("LOCAL") || is("GLOBAL"));
+        self.scoped = first && (is("SESSION") || is("LOCAL") || is("GLOBAL"));
         if dialect != Dialect::MySql {
             return None;
         }
 
-        let begins = self.begins && token.kind != Kind::UserVariable;
-        self.begins = false;
+        let part = self.part;
+        if part == Part::Start {
+            self.part = Part::Target;
+        }
         match token.kind {
             Kind::Word | Kind::Name
-                if self.target && text.trim_matches('`').eq_ignore_ascii_case("autocommit") =>
+                if part != Part::Value
+                    && text.trim_matches('`').eq_ignore_ascii_case("autocommit") =>
             {
                 return Some(Class::Transaction("SET autocommit"));
             }
-            Kind::Symbol if text == "=" => self.target = false,
+            Kind::Symbol if text == "=" => self.part = Part::Value,
             Kind::Open => self.parens += 1,
             Kind::Close => self.parens = self.parens.saturating_sub(1),
-            Kind::Comma if self.parens == 0 => {
-                self.begins = true;
-                self.target = true;
-            }
+            Kind::Comma if self.parens == 0 => self.part = Part::Start,
             _ => {}
         }
-        begins.then_some(Class::NotInBatch("SET"))
+        let setting = part == Part::Start && token.kind != Kind::UserVariable;
+        setting.then_some(Class::NotInBatch("SET"))
     }
 }

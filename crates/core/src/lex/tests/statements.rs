@@ -91,6 +91,11 @@ fn rules_and_routines_of_postgres_have_statements_inside() {
         "CREATE FUNCTION f() BEGIN; SELECT 1; END",
         LexError::ManyStatements,
     );
+    fails(
+        Postgres,
+        "CREATE FUNCTION s.atomic() AS 'a'; SELECT 1",
+        LexError::ManyStatements,
+    );
 }
 
 #[test]
