@@ -1,0 +1,42 @@
+//! Running short work again after a deadlock or a serialization failure.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use duebox_core::DbError;
+
+use crate::error::{Failure, Rerun};
+
+/// How often work is run at most.
+const ATTEMPTS: u32 = 8;
+
+/// Runs `work` until it succeeds, or fails in a way that running it again would
+/// not mend or could repeat, or has failed often enough.
+pub(crate) async fn retried<T, F>(work: impl Fn() -> F + Send + Sync) -> Result<T, DbError>
+where
+    F: Future<Output = Result<T, Failure>> + Send,
+{
+    let mut stale = false;
+    for attempt in 1.. {
+        let failure = match work().await {
+            Ok(done) => return Ok(done),
+            Err(failure) => failure,
+        };
+        match failure.rerun {
+            Rerun::Contention if attempt < ATTEMPTS => tokio::time::sleep(pause(attempt)).await,
+            Rerun::Elsewhere if attempt < ATTEMPTS => {}
+            // The cache of that connection is empty now.
+            Rerun::StalePlan if !stale => stale = true,
+            _ => return Err(failure.error),
+        }
+    }
+    unreachable!("the last attempt has returned")
+}
+
+/// Up to 2, 4, 8, … 64 milliseconds, so that those who met do not meet again.
+fn pause(attempt: u32) -> Duration {
+    let most = 2_000_u64 << attempt.saturating_sub(1).min(5);
+    let random = RandomState::new().hash_one(attempt);
+    Duration::from_micros(random % most)
+}

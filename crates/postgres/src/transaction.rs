@@ -1,0 +1,93 @@
+use async_trait::async_trait;
+use duebox_core::{DbError, Dialect, Row, Statement};
+use tokio_postgres::GenericClient;
+
+use crate::session;
+
+/// A connection or transaction of the caller's own, on which
+/// [`execute`] and [`query`] run.
+///
+/// Implemented for `&C` where `C` is a tokio-postgres client or transaction, and
+/// with the feature `sqlx` for `&mut sqlx::PgConnection`. A client, object or
+/// transaction of deadpool is borrowed as what it holds: `&*transaction`,
+/// `&**object`. A transaction of sqlx is borrowed the same way:
+/// `&mut *transaction`.
+#[async_trait]
+pub trait Handle: Send + sealed::Sealed {
+    #[doc(hidden)]
+    async fn run(self, statement: &Statement) -> Result<u64, DbError>;
+
+    #[doc(hidden)]
+    async fn read(self, statement: &Statement) -> Result<Vec<Row>, DbError>;
+}
+
+pub(crate) mod sealed {
+    #[allow(unreachable_pub)]
+    pub trait Sealed {}
+
+    impl<C: tokio_postgres::GenericClient> Sealed for &C {}
+}
+
+/// Runs a statement in the caller's own transaction, and counts the rows that it
+/// changed.
+///
+/// This is how a service that has a transaction open enqueues in it:
+///
+/// ```no_run
+/// use duebox_postgres::{DbError, Outbox, tokio_postgres};
+///
+/// async fn sign_up(
+///     client: &mut tokio_postgres::Client,
+///     outbox: &Outbox,
+///     now: &str,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let transaction = client.transaction().await?;
+///     transaction.execute("INSERT INTO account (id) VALUES ($1)", &[&"a-17"]).await?;
+///     let mail = outbox.enqueue_statement("01JH…", "mail.welcome", "{}", Some("a-17"), now);
+///     duebox_postgres::execute(&transaction, &mail).await?;
+///     transaction.commit().await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// Whatever the database answers; and, if the statement has
+/// [`expect_rows`](Statement::expect_rows) and changed another number of rows,
+/// [`Kind::RowCount`](crate::Kind::RowCount). Nothing is rolled back and nothing
+/// run again here: after an error the transaction is the caller's to end.
+/// PostgreSQL refuses all that follows in it but a rollback, except after
+/// `Kind::RowCount`, so mind to roll back then.
+pub async fn execute(handle: impl Handle, statement: &Statement) -> Result<u64, DbError> {
+    handle.run(statement).await
+}
+
+/// Runs a statement in the caller's own transaction, and reads its rows.
+///
+/// # Errors
+///
+/// As for [`execute`]; and [`Kind::Unsupported`](crate::Kind::Unsupported) for a
+/// column of a type that cannot be read.
+pub async fn query(handle: impl Handle, statement: &Statement) -> Result<Vec<Row>, DbError> {
+    handle.read(statement).await
+}
+
+// Unprepared, which takes one round trip where preparing takes three: the caller's
+// connection has no cache of ours.
+#[async_trait]
+impl<C: GenericClient + Sync> Handle for &C {
+    async fn run(self, statement: &Statement) -> Result<u64, DbError> {
+        let statement = statement.render(Dialect::Postgres)?;
+        let count = session::execute_unprepared(self, &statement)
+            .await
+            .map_err(|failure| failure.error)?;
+        statement.check_rows(count)
+    }
+
+    async fn read(self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let statement = statement.render(Dialect::Postgres)?;
+        session::query_unprepared(self, &statement)
+            .await
+            .map_err(|failure| failure.error)
+    }
+}

@@ -1,0 +1,48 @@
+//! What the shared suite cannot ask, on a real server.
+
+mod place;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+type Run = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Lists tests by module, each an async function without arguments.
+macro_rules! tests {
+    ($($module:ident: $($test:ident),+ $(,)?;)+) => {
+        &[$($((concat!(stringify!($module), "::", stringify!($test)), || Box::pin($module::$test()))),+),+]
+    };
+}
+
+const TESTS: &[(&str, Run)] = tests! {
+    place: the_server_is_there;
+};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
+    let trials = TESTS.iter().map(|(name, test)| match place::unavailable() {
+        Some(why) if required => Trial::test(*name, move || Err(Failed::from(why))),
+        Some(why) => Trial::test(*name, || Ok(()))
+            .with_kind(why)
+            .with_ignored_flag(true),
+        None => Trial::test(*name, move || {
+            run(*test);
+            Ok(())
+        }),
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn run(test: Run) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("a runtime");
+    runtime.block_on(test());
+    runtime.shutdown_background();
+}
