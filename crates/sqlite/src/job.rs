@@ -1,0 +1,185 @@
+//! What is handed to the writer's thread, and what comes back.
+
+use std::time::Instant;
+
+use duebox_core::{DbError, Dialect, Kind, ReadThenWrite, Rendered, Row, Statement, Value};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::row;
+
+/// A rendered statement that belongs to nobody else.
+pub(crate) struct Owned {
+    sql: String,
+    values: Vec<Value>,
+    expected_rows: Option<u64>,
+}
+
+impl Owned {
+    pub(crate) fn new(rendered: &Rendered<'_>) -> Self {
+        Self {
+            sql: rendered.sql().to_owned(),
+            values: rendered.values().to_vec(),
+            expected_rows: rendered.expected_rows(),
+        }
+    }
+
+    pub(crate) fn query(&self, conn: &Connection) -> Result<Vec<Row>, DbError> {
+        row::query(conn, &self.sql, &self.values, None)
+    }
+
+    pub(crate) fn execute(&self, conn: &Connection) -> Result<u64, DbError> {
+        let found = row::execute(conn, &self.sql, &self.values)?;
+        match self.expected_rows {
+            Some(expected) if expected != found => Err(DbError::row_count(expected, found)),
+            _ => Ok(found),
+        }
+    }
+
+    pub(crate) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Whether it may change what a table is; or it is not known not to.
+    fn may_change_schema(&self) -> bool {
+        !self.begins_with(&[
+            "INSERT", "UPDATE", "DELETE", "SELECT", "WITH", "REPLACE", "VALUES",
+        ])
+    }
+
+    /// Whether its first word is one of these.
+    pub(crate) fn begins_with(&self, words: &[&str]) -> bool {
+        let text = self.sql.trim_start();
+        let end = text
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(text.len());
+        words
+            .iter()
+            .any(|word| text[..end].eq_ignore_ascii_case(word))
+    }
+
+    fn bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| match value {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 8,
+        });
+        self.sql.len() + values.sum::<usize>()
+    }
+}
+
+/// Work that is done in a transaction, and can be done anew after it was undone.
+pub(crate) enum Work {
+    Execute(Owned),
+    Query(Owned),
+    Batch(Vec<Owned>),
+    Step(ReadThenWrite),
+}
+
+/// What work answers.
+pub(crate) enum Done {
+    Count(u64),
+    Counts(Vec<u64>),
+    Rows(Vec<Row>),
+}
+
+impl Work {
+    /// Does it inside the open transaction. After an error a part may be done.
+    pub(crate) fn run(&self, conn: &Connection) -> Result<Done, DbError> {
+        match self {
+            Self::Execute(statement) => statement.execute(conn).map(Done::Count),
+            Self::Query(statement) => statement.query(conn).map(Done::Rows),
+            Self::Batch(statements) => {
+                let mut counts = Vec::with_capacity(statements.len());
+                for (index, statement) in statements.iter().enumerate() {
+                    let count = statement.execute(conn);
+                    counts.push(count.map_err(|error| error.with_statement(index))?);
+                }
+                Ok(Done::Counts(counts))
+            }
+            Self::Step(step) => {
+                let read = step.read().render(Dialect::Sqlite)?;
+                let rows = row::query(conn, read.sql(), read.values(), Some(step.budget()))?;
+                let writes = step.then(&rows)?;
+                for write in Statement::render_batch(Dialect::Sqlite, &writes)? {
+                    write.check_rows(row::execute(conn, write.sql(), write.values())?)?;
+                }
+                Ok(Done::Rows(rows))
+            }
+        }
+    }
+
+    /// Whether it needs a transaction that it shares with no other work.
+    pub(crate) fn is_solitary(&self) -> bool {
+        match self {
+            Self::Execute(statement) | Self::Query(statement) => statement.may_change_schema(),
+            Self::Batch(statements) => statements.iter().any(Owned::may_change_schema),
+            Self::Step(_) => false,
+        }
+    }
+
+    /// About how much it binds.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Execute(statement) | Self::Query(statement) => statement.bytes(),
+            Self::Batch(statements) => statements.iter().map(Owned::bytes).sum(),
+            Self::Step(_) => 0,
+        }
+    }
+}
+
+impl Done {
+    /// About how much it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self::Rows(rows) = self else { return 0 };
+        rows.iter()
+            .flat_map(|row| row.columns().filter_map(|name| row.value(name).ok()))
+            .map(|value| match value {
+                Value::Text(text) => text.len(),
+                Value::Bytes(bytes) => bytes.len(),
+                _ => 8,
+            })
+            .sum()
+    }
+}
+
+/// Work and who waits for it.
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) queued: Instant,
+    pub(crate) answer: oneshot::Sender<Result<Done, DbError>>,
+}
+
+impl Job {
+    /// Whether nobody waits any more: then it is not begun.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    pub(crate) fn answer(self, answer: Result<Done, DbError>) {
+        // Nobody may be there any more, who then does not know that it was done.
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// What the writer's thread takes.
+pub(crate) enum Message {
+    /// Joins others in a transaction.
+    Job(Job),
+    /// Has the connection for itself, outside of any transaction.
+    Alone(Alone),
+}
+
+/// Runs on the connection, if there is one, and gives back what tells the
+/// caller. That is told when the connection is in order again.
+pub(crate) type Alone = Box<dyn FnOnce(Result<&mut Connection, DbError>) -> Tell + Send>;
+pub(crate) type Tell = Box<dyn FnOnce() + Send>;
+
+/// What a caller is told if the thread that had its work is gone.
+pub(crate) fn gone() -> DbError {
+    DbError::new(Kind::Unavailable, "the thread of the database has ended")
+}

@@ -1,0 +1,74 @@
+//! Statements inside the caller's own transaction.
+
+use duebox_core::{DbError, Dialect, Row, Statement};
+use rusqlite::Connection;
+
+use crate::job::Owned;
+use crate::{error, row};
+
+/// Runs a statement on a connection of the caller's, or in a transaction of
+/// it, and returns how many rows it touched.
+///
+/// That is how a service that has a transaction open enqueues in it, and
+/// completes in it. Only the caller's `commit` makes it last.
+///
+/// ```
+/// use duebox_sqlite::{Outbox, rusqlite::Connection};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut conn = Connection::open_in_memory()?;
+/// let outbox = Outbox::new("outbox");
+/// conn.execute_batch(&outbox.create_table_sql())?;
+///
+/// let transaction = conn.transaction()?;
+/// // … what the service does …
+/// let enqueue = outbox.enqueue_statement("a-1", "mail", "{}", None, "2026-01-31T09:30:00Z");
+/// duebox_sqlite::execute(&transaction, &enqueue)?;
+/// transaction.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// What SQLite answers, as a [`DbError`]. In a transaction the statement that
+/// failed has changed nothing. One that touched another number of rows than
+/// [`expect_rows`](Statement::expect_rows) says is an error of
+/// [`Kind::RowCount`](crate::Kind::RowCount); its changes are there, and to roll
+/// back is the caller's. Outside of a transaction they are undone.
+pub fn execute(conn: &Connection, statement: &Statement) -> Result<u64, DbError> {
+    let rendered = statement.render(Dialect::Sqlite)?;
+    let statement = Owned::new(&rendered);
+    if !conn.is_autocommit() {
+        return row::execute(conn, rendered.sql(), rendered.values())
+            .map_err(DbError::not_applied)
+            .and_then(|found| rendered.check_rows(found));
+    }
+    if rendered.expected_rows().is_none() {
+        return statement.execute(conn);
+    }
+    let step = |sql: &str| conn.execute_batch(sql).map_err(|error| error::sort(&error));
+    step("SAVEPOINT duebox")?;
+    let done = statement.execute(conn).map_err(DbError::not_applied);
+    let ended = done.and_then(|count| step("RELEASE duebox").map(|()| count));
+    if ended.is_err() && !conn.is_autocommit() {
+        step("ROLLBACK TO duebox; RELEASE duebox").map_err(DbError::unknown)?;
+    }
+    ended
+}
+
+/// Runs a statement on a connection of the caller's, or in a transaction of
+/// it, and returns its rows.
+///
+/// # Errors
+///
+/// What SQLite answers, as a [`DbError`].
+pub fn query(conn: &Connection, statement: &Statement) -> Result<Vec<Row>, DbError> {
+    let rendered = statement.render(Dialect::Sqlite)?;
+    let rows = row::query(conn, rendered.sql(), rendered.values(), None);
+    if conn.is_autocommit() {
+        rows
+    } else {
+        rows.map_err(DbError::not_applied)
+    }
+}
