@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Maildir readers may remove what has lain in `tmp/` for so long.
-const ABANDONED: Duration = Duration::from_secs(36 * 60 * 60);
+const ABANDONED: Duration = Duration::from_hours(36);
 
 /// A folder in which one file is one message.
 #[derive(Debug)]
@@ -114,29 +114,11 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 mod tests {
     use std::collections::HashSet;
     use std::fs::{self, File};
-    use std::path::PathBuf;
     use std::thread;
     use std::time::{Duration, SystemTime};
 
     use super::{ABANDONED, Maildir};
-
-    /// A fresh folder that goes when the test ends.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(test: &str) -> Self {
-            let path =
-                std::env::temp_dir().join(format!("duebox-maildir-{}-{test}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use crate::tests::Folder;
 
     #[test]
     fn a_delivered_message_is_in_new_as_written_and_nothing_stays_in_tmp() {
@@ -189,7 +171,7 @@ mod tests {
         Maildir::open(&folder.0).expect("opens");
         let (old, young) = (folder.0.join("tmp/old"), folder.0.join("tmp/young"));
         fs::write(&young, b"").expect("writes");
-        let long_ago = SystemTime::now() - ABANDONED - Duration::from_secs(60);
+        let long_ago = SystemTime::now() - ABANDONED - Duration::from_mins(1);
         File::create(&old)
             .and_then(|file| file.set_modified(long_ago))
             .expect("writes");
