@@ -3,6 +3,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use duebox_core::{Database, DbError, Outbox, Statement};
 
+use crate::ReceiptHarness;
+
 /// What an adapter gives the suite: databases to test in.
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
@@ -21,6 +23,12 @@ pub trait Harness: Send + Sync + 'static {
     /// reported as not run.
     fn hooks(&self) -> &'static [Hook] {
         &[]
+    }
+
+    /// The stores of push receipts beside its outboxes, if it has them. The
+    /// chapters about receipts are otherwise reported as not run.
+    fn receipts(&self) -> Option<Arc<dyn ReceiptHarness>> {
+        None
     }
 
     /// A new, empty database (or schema, or file) that no other test sees.

@@ -3,11 +3,16 @@
 mod chapters;
 mod context;
 mod harness;
+mod receipts;
 mod run;
 mod unreliable;
 
 pub use self::context::Context;
 pub use self::harness::{Harness, Hook, Plan, Sandbox, Schema};
+pub use self::receipts::{
+    Change, ReceiptContext, ReceiptHarness, ReceiptHook, ReceiptQuery, ReceiptSandbox, ReceiptTest,
+    receipt_tests, run_receipts,
+};
 pub use self::run::{Test, run, tests};
 pub use self::unreliable::Unreliable;
 

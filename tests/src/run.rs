@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::chapters;
+use crate::{chapters, receipts};
 use crate::{Context, Harness, Hook, Schema};
 
 type Run = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -75,7 +75,16 @@ pub fn tests() -> Vec<Test> {
 #[must_use]
 pub fn run(harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = harnesses.into_iter().flat_map(trials).collect();
+    let trials = harnesses
+        .into_iter()
+        .flat_map(|harness| {
+            let receipts = match harness.receipts() {
+                Some(harness) => receipts::trials(&harness),
+                None => receipts::absent(&harness.name()),
+            };
+            trials(harness).into_iter().chain(receipts)
+        })
+        .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
