@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use duebox_core::{
-    Database, DbError, Dialect, Kind, Lease, LeaseOutcome, Outbox, OutboxEntry, OutboxRecord,
+    Database, DbError, Dialect, Kind, Lease, LeaseOutcome, Outbox, OutboxEntry, OutboxRecord, Row,
     Statement,
 };
 
@@ -180,4 +180,78 @@ pub(crate) fn assert_refused<T: std::fmt::Debug>(answer: Result<T, DbError>, kin
     let error = answer.expect_err("it is refused");
     assert_eq!(error.kind(), kind, "{error}");
     assert_eq!(error.outcome(), duebox_core::Outcome::NotApplied, "{error}");
+}
+
+/// Waits for `future`, and fails rather than hang if it waits for what never
+/// comes, such as a lock that nobody gives back. It measures nothing.
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    let limit = std::time::Duration::from_secs(120);
+    tokio::time::timeout(limit, future)
+        .await
+        .expect("the call hangs")
+}
+
+impl Context {
+    /// Enqueues rows of topic `t`, each with its time, in one batch.
+    pub(crate) async fn enqueue_each(&self, rows: impl IntoIterator<Item = (String, String)>) {
+        let work = rows.into_iter().map(|(id, at)| {
+            let time = duebox_core::parse_time(&at).expect("a time");
+            duebox_core::Enqueue::new("t").payload("p").id(id).at(time)
+        });
+        let statement = self.outbox.enqueue_many_statement(work);
+        self.db
+            .batch_atomic(&[statement])
+            .await
+            .expect("enqueue many");
+    }
+
+    /// The row, which must be there.
+    pub(crate) async fn entry(&self, id: &str) -> OutboxEntry {
+        self.row(id).await.expect("the row is there")
+    }
+}
+
+impl Context {
+    /// Runs a batch of the test's own.
+    pub(crate) async fn batch(&self, statements: &[Statement]) -> Result<Vec<u64>, DbError> {
+        self.db.batch_atomic(statements).await
+    }
+
+    /// Runs a query of the test's own.
+    pub(crate) async fn query(&self, statement: Statement) -> Vec<Row> {
+        self.db
+            .query(&statement)
+            .await
+            .expect("the test's own query")
+    }
+
+    /// Whether a table can be read.
+    pub(crate) async fn has_table(&self, table: &str) -> bool {
+        let statement = Statement::new(format!("SELECT COUNT(*) AS n FROM {table}"));
+        match self.db.query(&statement).await {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Schema, "{error}");
+                false
+            }
+        }
+    }
+
+    /// Fails unless a batch with this statement is refused, by this kind of
+    /// error, before any SQL of it runs.
+    pub(crate) async fn refuses(&self, statement: Statement, kind: Kind, what: &str) {
+        // If any of it ran, the answer would be that this table is missing.
+        let first = Statement::new("DELETE FROM nowhere");
+        let error = self
+            .batch(&[first, statement])
+            .await
+            .expect_err(&format!("refuse {what}"));
+        assert_eq!(error.kind(), kind, "{what}: {error}");
+        assert_eq!(error.statement(), Some(1), "{what}: {error}");
+        assert_eq!(
+            error.outcome(),
+            duebox_core::Outcome::NotApplied,
+            "{what}: {error}"
+        );
+    }
 }
