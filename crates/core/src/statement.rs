@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::lex::{Class, Lexed, lex};
+use crate::lex::{Class, Lexed, lex, lex_with_casts};
 use crate::{DbError, Dialect, Kind, Value};
 
 /// SQL text and the values bound to it.
@@ -254,12 +254,12 @@ impl Statement {
 
     fn lexed(&self, dialect: Dialect) -> Result<(Rendered<'_>, Class), DbError> {
         self.carried()?;
-        let (sql, values) = self.form(dialect);
+        let (source, values) = self.form(dialect);
         let Lexed {
             sql,
             placeholders,
             class,
-        } = lex(dialect, sql)
+        } = lex(dialect, source)
             .map_err(|error| DbError::invalid(format!("read a statement: {error}")))?;
         if placeholders != values.len() {
             return Err(DbError::invalid(format!(
@@ -289,6 +289,7 @@ impl Statement {
         }
         Ok((
             Rendered {
+                source,
                 sql,
                 values,
                 expected_rows: self.expected_rows,
@@ -331,6 +332,8 @@ impl fmt::Debug for Statement {
 /// A [`Statement`] as one dialect wants it.
 #[derive(Clone)]
 pub struct Rendered<'a> {
+    /// The text before its placeholders were written.
+    source: &'a str,
     sql: Cow<'a, str>,
     values: &'a [Value],
     expected_rows: Option<u64>,
@@ -342,6 +345,30 @@ impl Rendered<'_> {
     #[must_use]
     pub fn sql(&self) -> &str {
         &self.sql
+    }
+
+    /// The text for PostgreSQL with some placeholders cast: where `casts` has
+    /// a type, `?` becomes `($1::text::type)`.
+    ///
+    /// For an adapter whose driver cannot bind a text to a place of that type.
+    ///
+    /// ```
+    /// use duebox_core::{Dialect, Statement};
+    ///
+    /// let statement = Statement::new("DELETE FROM t WHERE id = ? AND n = ?").bind("…").bind(7_i64);
+    /// assert_eq!(
+    ///     statement.render(Dialect::Postgres)?.sql_with_casts(&[Some("uuid"), None]),
+    ///     "DELETE FROM t WHERE id = ($1::text::uuid) AND n = $2"
+    /// );
+    /// # Ok::<(), duebox_core::DbError>(())
+    /// ```
+    #[must_use]
+    pub fn sql_with_casts(&self, casts: &[Option<&str>]) -> String {
+        let cast = |place| casts.get(place).copied().flatten();
+        // It was read before, so it can be read again.
+        lex_with_casts(crate::Dialect::Postgres, self.source, &cast)
+            .map_or_else(|_| self.sql.clone(), |lexed| lexed.sql)
+            .into_owned()
     }
 
     /// The values in the order of their placeholders.

@@ -51,6 +51,16 @@ pub(crate) struct Lexed<'a> {
 /// a question mark: elsewhere the server takes it for one more parameter
 /// than there are values, and refuses the statement.
 pub(crate) fn lex(dialect: Dialect, sql: &str) -> Result<Lexed<'_>, LexError> {
+    lex_with_casts(dialect, sql, &|_| None)
+}
+
+/// Like [`lex`], with a cast of each placeholder, counted from 0, that `cast`
+/// has a type for; on PostgreSQL alone.
+pub(crate) fn lex_with_casts<'a, 'c>(
+    dialect: Dialect,
+    sql: &'a str,
+    cast: &dyn Fn(usize) -> Option<&'c str>,
+) -> Result<Lexed<'a>, LexError> {
     if sql.contains('\0') {
         return Err(LexError::Nul);
     }
@@ -76,7 +86,7 @@ pub(crate) fn lex(dialect: Dialect, sql: &str) -> Result<Lexed<'_>, LexError> {
             Kind::Placeholder => {
                 placeholders += 1;
                 if dialect == Dialect::Postgres {
-                    rewritten.number(&token, placeholders);
+                    rewritten.number(&token, placeholders, cast(placeholders - 1));
                 }
             }
             Kind::QuestionMark => rewritten.replace(&token).push('?'),
@@ -121,8 +131,8 @@ impl<'a> Rewritten<'a> {
     }
 
     /// Writes `$number` for `token`, apart from its neighbours: `LIMIT?` must
-    /// not become the name `LIMIT$1`.
-    fn number(&mut self, token: &Token, number: usize) {
+    /// not become the name `LIMIT$1`. With a type, as a text cast to it.
+    fn number(&mut self, token: &Token, number: usize, cast: Option<&str>) {
         let bytes = self.sql.as_bytes();
         let joins =
             |at: Option<usize>| at.is_some_and(|at| bytes.get(at).copied().is_some_and(is_word));
@@ -134,7 +144,11 @@ impl<'a> Rewritten<'a> {
         let behind = if joins(Some(token.end)) { " " } else { "" };
         let out = self.replace(token);
         // Writing to a String cannot fail.
-        let _ = write!(out, "{before}${number}{behind}");
+        let _ = match cast {
+            None => write!(out, "{before}${number}{behind}"),
+            // In parentheses, since what follows may belong to a type's name.
+            Some(ty) => write!(out, "{before}(${number}::text::{ty}){behind}"),
+        };
     }
 
     fn finish(self, end: usize) -> Cow<'a, str> {
