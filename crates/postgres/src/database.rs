@@ -8,11 +8,12 @@ use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
 
 use crate::checkout::Checkout;
+use crate::client::{Prepared, Unprepared};
 use crate::error::{self, Failure, Rerun};
-use crate::pipeline::{Pending, in_order};
 use crate::retry::retried;
 use crate::server::{self, NOW};
-use crate::{PostgresOptions, migrate, session};
+use crate::session::Session;
+use crate::{PostgresOptions, batch, migrate};
 
 /// A PostgreSQL database by tokio-postgres and a deadpool pool.
 ///
@@ -102,7 +103,7 @@ impl PostgresDatabase {
     async fn apply(&self, steps: Vec<migrate::Step>) -> Result<(), DbError> {
         retried(|| async {
             let connection = self.checkout().await?;
-            let outcome = migrate::apply(&mut &*connection, &steps).await;
+            let outcome = migrate::apply(&mut Unprepared(&**connection), &steps).await;
             self.ended(connection, outcome, true).await
         })
         .await
@@ -117,7 +118,7 @@ impl PostgresDatabase {
         }
         let question = Statement::new(server::QUESTION);
         let question = question.render(Dialect::Postgres)?;
-        let answer = session::query_unprepared(&**connection, &question).await;
+        let answer = Unprepared(&**connection).rows(&question).await;
         match answer
             .map_err(Failure::not_applied)
             .and_then(|rows| Ok(server::examine(&rows)?))
@@ -165,160 +166,32 @@ impl PostgresDatabase {
 
     async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
         let connection = self.checkout().await?;
-        let outcome = async {
-            if !self.prepared {
-                return session::execute_unprepared(&**connection, statement).await;
-            }
-            let prepared = session::prepare(&connection, statement)
-                .await
-                .map_err(Failure::not_applied)?;
-            session::execute_prepared(&connection, &prepared, statement).await
+        let outcome = if self.prepared {
+            Prepared(&connection).count(statement).await
+        } else {
+            Unprepared(&**connection).count(statement).await
         };
-        let outcome = outcome.await;
         self.ended(connection, outcome, false).await
     }
 
     async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let connection = self.checkout().await?;
-        let outcome = async {
-            if !self.prepared {
-                return session::query_unprepared(&**connection, statement).await;
-            }
-            let prepared = session::prepare(&connection, statement)
-                .await
-                .map_err(Failure::not_applied)?;
-            session::query_prepared(&connection, &prepared, statement).await
+        let outcome = if self.prepared {
+            Prepared(&connection).rows(statement).await
+        } else {
+            Unprepared(&**connection).rows(statement).await
         };
-        let outcome = outcome.await;
         self.ended(connection, outcome, false).await
     }
 
     async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
         let connection = self.checkout().await?;
-        let outcome = self.transaction(&connection, statements).await;
+        let outcome = if self.prepared {
+            batch::prepared(&connection, statements).await
+        } else {
+            batch::unprepared(&connection, statements).await
+        };
         self.ended(connection, outcome, true).await
-    }
-
-    /// One transaction in as few round trips as are safe: `BEGIN`; all
-    /// statements; `COMMIT`, which goes out with the statements if nothing has to
-    /// be looked at before it.
-    ///
-    /// `BEGIN` is awaited alone: should it fail, as when a cancellation meant for
-    /// an earlier statement comes late, what was sent behind it would commit
-    /// statement by statement.
-    async fn transaction(
-        &self,
-        connection: &Checkout,
-        statements: &[Rendered<'_>],
-    ) -> Result<Vec<u64>, Failure> {
-        // Outside the transaction, which a failure here would end. A statement may
-        // need what one before it makes; then each is prepared when its turn comes.
-        let ready = if self.prepared {
-            let prepare = |statement| -> Pending<'_, _, _> {
-                Box::pin(session::prepare(connection, statement))
-            };
-            let all = in_order(statements.iter().map(prepare).collect()).await;
-            match all.into_iter().collect::<Result<Vec<_>, _>>() {
-                Ok(all) if all.len() == statements.len() => Some(all),
-                Err(failure) if failure.broken || failure.error.code().is_none() => {
-                    return Err(failure.not_applied());
-                }
-                _ => None,
-            }
-        } else {
-            None
-        };
-        connection
-            .batch_execute("BEGIN")
-            .await
-            .map_err(|error| Failure::from(error).not_applied())?;
-        if self.prepared && ready.is_none() {
-            return self.one_by_one(connection, statements).await;
-        }
-
-        let must_look = statements
-            .iter()
-            .any(|statement| statement.expected_rows().is_some());
-        let mut requests: Vec<Pending<'_, u64, Failure>> = Vec::with_capacity(statements.len() + 1);
-        for (place, statement) in statements.iter().enumerate() {
-            requests.push(match &ready {
-                Some(ready) => Box::pin(session::execute_prepared(
-                    connection,
-                    &ready[place],
-                    statement,
-                )),
-                None => Box::pin(session::execute_unprepared(&***connection, statement)),
-            });
-        }
-        if !must_look {
-            requests.push(Box::pin(commit(connection)));
-        }
-        let mut answers = in_order(requests).await;
-        let committed = if answers.len() > statements.len() {
-            answers.pop()
-        } else {
-            None
-        };
-        let mut counts = Vec::with_capacity(statements.len());
-        for (place, answer) in answers.into_iter().enumerate() {
-            let of = |failure: Failure| at(failure, place);
-            match answer {
-                Ok(count) => counts.push(
-                    statements[place]
-                        .check_rows(count)
-                        .map_err(|error| of(error.into()).not_applied())?,
-                ),
-                // The server said so, and does not commit behind an error; or the
-                // connection broke before COMMIT was sent. Otherwise nothing is sure.
-                Err(failure) if committed.is_none() || failure.error.code().is_some() => {
-                    return Err(of(failure).not_applied());
-                }
-                Err(failure) => return Err(of(failure).not_again()),
-            }
-        }
-        match committed {
-            Some(answer) => answer.map_err(Failure::not_again)?,
-            None => commit(connection).await.map_err(Failure::not_again)?,
-        };
-        Ok(counts)
-    }
-
-    /// The statements of a transaction that has begun, each prepared when it is
-    /// its turn.
-    async fn one_by_one(
-        &self,
-        connection: &Checkout,
-        statements: &[Rendered<'_>],
-    ) -> Result<Vec<u64>, Failure> {
-        let mut counts = Vec::with_capacity(statements.len());
-        for (place, statement) in statements.iter().enumerate() {
-            let run = async {
-                let prepared = session::prepare(connection, statement).await?;
-                let count = session::execute_prepared(connection, &prepared, statement).await?;
-                Ok::<_, Failure>(statement.check_rows(count)?)
-            };
-            counts.push(
-                run.await
-                    .map_err(|failure| at(failure, place).not_applied())?,
-            );
-        }
-        commit(connection).await.map_err(Failure::not_again)?;
-        Ok(counts)
-    }
-}
-
-/// Commits. The driver hides that a server answers `ROLLBACK` to the `COMMIT` of a
-/// transaction that has failed; so this is only called, and its success only
-/// believed, where every statement was answered to its end without an error.
-async fn commit(connection: &Checkout) -> Result<u64, Failure> {
-    connection.batch_execute("COMMIT").await?;
-    Ok(0)
-}
-
-fn at(failure: Failure, place: usize) -> Failure {
-    Failure {
-        error: failure.error.with_statement(place),
-        ..failure
     }
 }
 

@@ -53,6 +53,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, of the statement at this place in its batch.
+    pub(crate) fn at(mut self, place: usize) -> Self {
+        self.error = self.error.with_statement(place);
+        self
+    }
+
     /// The same failure, past the point from which it is not run again.
     pub(crate) const fn not_again(mut self) -> Self {
         self.rerun = Rerun::No;

@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod batch;
 mod bind;
 mod checkout;
+mod client;
 mod config;
 mod database;
 mod error;

@@ -9,7 +9,7 @@ use duebox_migrations::{
 
 use crate::error::Failure;
 use crate::server::{NOW, read_now};
-use crate::session;
+use crate::session::Session;
 
 /// One file, for one table.
 pub(crate) struct Step {
@@ -41,29 +41,6 @@ pub(crate) fn of_outbox(outbox: &Outbox) -> Vec<Step> {
         .collect()
 }
 
-/// A connection that migrations are run on.
-pub(crate) trait Runner {
-    /// Runs SQL without values, of one statement or many.
-    fn run(&mut self, sql: &str) -> impl Future<Output = Result<(), Failure>> + Send;
-
-    /// Runs one statement and reads its rows.
-    fn ask(
-        &mut self,
-        statement: &Statement,
-    ) -> impl Future<Output = Result<Vec<Row>, Failure>> + Send;
-}
-
-impl Runner for &deadpool_postgres::ClientWrapper {
-    async fn run(&mut self, sql: &str) -> Result<(), Failure> {
-        Ok(self.batch_execute(sql).await?)
-    }
-
-    async fn ask(&mut self, statement: &Statement) -> Result<Vec<Row>, Failure> {
-        let statement = statement.render(Dialect::Postgres)?;
-        session::query_unprepared(&***self, &statement).await
-    }
-}
-
 const COLUMNS: &str = "\
 SELECT attname::text AS name
 FROM pg_catalog.pg_attribute
@@ -78,25 +55,29 @@ SELECT
 
 /// Applies what is missing, in one transaction that has the advisory lock, and
 /// commits it. After an error the caller rolls back.
-pub(crate) async fn apply<R: Runner>(connection: &mut R, steps: &[Step]) -> Result<(), Failure> {
+pub(crate) async fn apply<S: Session>(session: &mut S, steps: &[Step]) -> Result<(), Failure> {
     let lock = duebox_migrations::lock(Dialect::Postgres);
     for sql in lock.take {
-        connection.run(sql).await.map_err(Failure::not_applied)?;
+        session.command(sql).await.map_err(Failure::not_applied)?;
     }
-    in_lock(connection, steps)
+    in_lock(session, steps)
         .await
         .map_err(Failure::not_applied)?;
     for sql in lock.release {
-        connection.run(sql).await.map_err(Failure::not_again)?;
+        session.command(sql).await.map_err(Failure::not_again)?;
     }
     Ok(())
 }
 
-async fn in_lock<R: Runner>(connection: &mut R, steps: &[Step]) -> Result<(), Failure> {
-    let mut books = books(connection).await?;
+async fn ask<S: Session>(session: &mut S, statement: &Statement) -> Result<Vec<Row>, Failure> {
+    session.rows(&statement.render(Dialect::Postgres)?).await
+}
+
+async fn in_lock<S: Session>(session: &mut S, steps: &[Step]) -> Result<(), Failure> {
+    let mut books = books(session).await?;
     for step in steps {
-        let columns = columns(connection, &step.table).await?;
-        let recorded = books == Books::Kept && recorded(connection, step).await?;
+        let columns = columns(session, &step.table).await?;
+        let recorded = books == Books::Kept && recorded(session, step).await?;
         let expected = step.file.expected_columns();
         let missing = expected.iter().find(|column| !columns.contains(**column));
         let is_done =
@@ -107,19 +88,19 @@ async fn in_lock<R: Runner>(connection: &mut R, steps: &[Step]) -> Result<(), Fa
             if let (true, false, Some(column)) = (is_first, columns.is_empty(), missing) {
                 return Err(another_table(&step.table, column).into());
             }
-            connection.run(&step.file.render(&step.table)).await?;
+            session.command(&step.file.render(&step.table)).await?;
         }
         if recorded {
             continue;
         }
         if books == Books::Possible {
-            connection.run(BOOKKEEPING_CREATE).await?;
+            session.command(BOOKKEEPING_CREATE).await?;
             books = Books::Kept;
         }
         // A role that may not make tables and finds all that it needs is served
         // without a book.
         if books == Books::Kept {
-            record(connection, step).await?;
+            record(session, step).await?;
         }
     }
     Ok(())
@@ -151,10 +132,12 @@ enum Books {
     Impossible,
 }
 
-async fn books<R: Runner>(connection: &mut R) -> Result<Books, Failure> {
-    let rows = connection
-        .ask(&Statement::new(BOOKKEEPING).bind(BOOKKEEPING_TABLE))
-        .await?;
+async fn books<S: Session>(session: &mut S) -> Result<Books, Failure> {
+    let rows = ask(
+        session,
+        &Statement::new(BOOKKEEPING).bind(BOOKKEEPING_TABLE),
+    )
+    .await?;
     let told = |name| rows.first().map_or(Ok(false), |row| row.get(name));
     Ok(match (told("there")?, told("possible")?) {
         (true, _) => Books::Kept,
@@ -163,18 +146,20 @@ async fn books<R: Runner>(connection: &mut R) -> Result<Books, Failure> {
     })
 }
 
-async fn columns<R: Runner>(connection: &mut R, table: &str) -> Result<HashSet<String>, Failure> {
-    let rows = connection.ask(&Statement::new(COLUMNS).bind(table)).await?;
+async fn columns<S: Session>(session: &mut S, table: &str) -> Result<HashSet<String>, Failure> {
+    let rows = ask(session, &Statement::new(COLUMNS).bind(table)).await?;
     Ok(rows
         .iter()
         .map(|row| row.get("name"))
         .collect::<Result<_, _>>()?)
 }
 
-async fn recorded<R: Runner>(connection: &mut R, step: &Step) -> Result<bool, Failure> {
-    let rows = connection
-        .ask(&Statement::new(BOOKKEEPING_APPLIED).bind(step.table.as_str()))
-        .await?;
+async fn recorded<S: Session>(session: &mut S, step: &Step) -> Result<bool, Failure> {
+    let rows = ask(
+        session,
+        &Statement::new(BOOKKEEPING_APPLIED).bind(step.table.as_str()),
+    )
+    .await?;
     for row in &rows {
         if row.get::<u32>("number")? == step.file.number {
             return Ok(true);
@@ -183,13 +168,13 @@ async fn recorded<R: Runner>(connection: &mut R, step: &Step) -> Result<bool, Fa
     Ok(false)
 }
 
-async fn record<R: Runner>(connection: &mut R, step: &Step) -> Result<(), Failure> {
-    let now = read_now(&connection.ask(&Statement::new(NOW)).await?)?;
+async fn record<S: Session>(session: &mut S, step: &Step) -> Result<(), Failure> {
+    let now = read_now(&ask(session, &Statement::new(NOW)).await?)?;
     let statement = Statement::new(BOOKKEEPING_RECORD)
         .bind(step.table.as_str())
         .bind(step.file.number)
         .bind(step.file.name)
         .bind(format_time(now)?);
-    connection.ask(&statement).await?;
+    ask(session, &statement).await?;
     Ok(())
 }

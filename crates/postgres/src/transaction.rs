@@ -2,7 +2,8 @@ use async_trait::async_trait;
 use duebox_core::{DbError, Dialect, Row, Statement};
 use tokio_postgres::GenericClient;
 
-use crate::session;
+use crate::client::Unprepared;
+use crate::session::Session;
 
 /// A connection or transaction of the caller's own, on which
 /// [`execute`] and [`query`] run.
@@ -77,17 +78,30 @@ pub async fn query(handle: impl Handle, statement: &Statement) -> Result<Vec<Row
 #[async_trait]
 impl<C: GenericClient + Sync> Handle for &C {
     async fn run(self, statement: &Statement) -> Result<u64, DbError> {
-        let statement = statement.render(Dialect::Postgres)?;
-        let count = session::execute_unprepared(self, &statement)
-            .await
-            .map_err(|failure| failure.error)?;
-        statement.check_rows(count)
+        count(Unprepared(self), statement).await
     }
 
     async fn read(self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let statement = statement.render(Dialect::Postgres)?;
-        session::query_unprepared(self, &statement)
-            .await
-            .map_err(|failure| failure.error)
+        rows(Unprepared(self), statement).await
     }
+}
+
+pub(crate) async fn count<S: Session>(
+    mut session: S,
+    statement: &Statement,
+) -> Result<u64, DbError> {
+    let statement = statement.render(Dialect::Postgres)?;
+    let count = session.count(&statement).await;
+    statement.check_rows(count.map_err(|failure| failure.error)?)
+}
+
+pub(crate) async fn rows<S: Session>(
+    mut session: S,
+    statement: &Statement,
+) -> Result<Vec<Row>, DbError> {
+    let statement = statement.render(Dialect::Postgres)?;
+    session
+        .rows(&statement)
+        .await
+        .map_err(|failure| failure.error)
 }
