@@ -63,7 +63,7 @@ impl ListOptions {
 ///
 /// They act on ids, whoever holds the rows; a holder then finds its lease
 /// lost. Each runs as one batch, all or nothing, and returns how many rows it
-/// changed. An id that is not there changes nothing.
+/// changed. An id that is not there changes nothing, one given twice counts once.
 impl Outbox {
     /// Counts the rows by where they stand at `now`, in one query. Every row
     /// is counted once.
@@ -241,7 +241,8 @@ impl Outbox {
     /// As [`park`](Self::park).
     pub async fn delete(&self, db: &dyn Database, ids: &[&str]) -> Result<u64, DbError> {
         let run = async {
-            let statements = chunks(ids)?
+            let statements = distinct(ids)?
+                .chunks(CHUNK)
                 .map(|ids| self.delete_by_id(db.dialect(), ids))
                 .collect::<Vec<_>>();
             Ok(db.batch_atomic(&statements).await?.iter().sum())
@@ -259,7 +260,8 @@ impl Outbox {
         bound: Vec<Value>,
     ) -> Result<u64, DbError> {
         let dialect = db.dialect();
-        let statements: Vec<Statement> = chunks(ids)?
+        let statements: Vec<Statement> = distinct(ids)?
+            .chunks(CHUNK)
             .map(|ids| {
                 let Form { sql, values } = id_in(dialect, ids);
                 let text = self.fill(&format!(
@@ -273,8 +275,12 @@ impl Outbox {
     }
 }
 
-/// The ids, checked, in pieces that one statement takes.
-fn chunks<'a>(ids: &'a [&'a str]) -> Result<impl Iterator<Item = &'a [&'a str]>, DbError> {
+/// The ids, checked, each once and in one order, so that two callers do not wait
+/// for each other.
+fn distinct<'a>(ids: &[&'a str]) -> Result<Vec<&'a str>, DbError> {
     ids.iter().try_for_each(|id| limits::id(id))?;
-    Ok(ids.chunks(CHUNK))
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
 }
