@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use duebox_core::DbError;
+use duebox_core::{DbError, Kind};
 
 use crate::SqliteDatabase;
 
@@ -90,7 +90,7 @@ impl SqliteOptions {
     }
 
     /// How long a call waits for a lock that another handle or process has,
-    /// before it fails with [`Kind::Busy`](crate::Kind::Busy); 5 seconds unless
+    /// before it fails with [`Kind::Busy`]; 5 seconds unless
     /// it is said.
     pub const fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
@@ -130,18 +130,20 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// [`Kind::InvalidArgument`](crate::Kind::InvalidArgument) for a name that
-    /// is no file's, [`Kind::Unavailable`](crate::Kind::Unavailable) if the
+    /// [`Kind::InvalidArgument`] for a name that
+    /// is no file's, [`Kind::Unavailable`] if the
     /// file cannot be opened,
-    /// [`Kind::Unsupported`](crate::Kind::Unsupported) if it cannot be written
-    /// to, [`Kind::Corrupt`](crate::Kind::Corrupt) if it is no database.
+    /// [`Kind::Unsupported`] if it cannot be written
+    /// to, [`Kind::Corrupt`] if it is no database.
     pub async fn open(self) -> Result<SqliteDatabase, DbError> {
         SqliteDatabase::with_options(self).await
     }
 
-    pub(crate) fn check(&self) -> Result<(), DbError> {
-        let Place::File(path) = &self.place else {
-            return Ok(());
+    /// With a path that stays the same wherever the process goes, as
+    /// connections are opened later too.
+    pub(crate) fn checked(mut self) -> Result<Self, DbError> {
+        let Place::File(path) = &mut self.place else {
+            return Ok(self);
         };
         let name = path.as_os_str().as_encoded_bytes();
         if name.is_empty() {
@@ -163,6 +165,9 @@ impl SqliteOptions {
                  open_in_memory",
             ));
         }
-        Ok(())
+        *path = std::path::absolute(&path).map_err(|_| {
+            DbError::new(Kind::Unavailable, "the process has no current directory").not_applied()
+        })?;
+        Ok(self)
     }
 }

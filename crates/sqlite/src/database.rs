@@ -68,7 +68,7 @@ impl SqliteDatabase {
 
     pub(crate) async fn with_options(options: SqliteOptions) -> Result<Self, DbError> {
         let doing = |error: DbError| error.context("open a SQLite database");
-        options.check().map_err(doing)?;
+        let options = options.checked().map_err(doing)?;
         let writer = writer::start(options.clone()).await.map_err(doing)?;
         let readers = match options.place {
             Place::Memory => None,
@@ -87,7 +87,8 @@ impl SqliteDatabase {
     /// A transaction that `f` leaves open is rolled back. What `f` sets on the
     /// connection stays, and the connections that read do not have it; the busy
     /// handler is set back. While `f` runs nobody else writes through this
-    /// handle. If `f` panics, so does this call.
+    /// handle; if `f` waits for a call on it, that is for ever. If `f` panics,
+    /// so does this call.
     ///
     /// ```
     /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

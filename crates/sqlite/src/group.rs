@@ -29,7 +29,7 @@ impl Writer {
     /// Does `first` and what else waits; returns what must be done by itself.
     pub(crate) fn group(&mut self, first: Job) -> Option<Message> {
         if let Err(error) = self.begin(&first) {
-            return self.refuse(first, error);
+            return self.refuse(first, &error);
         }
         let began = Instant::now();
         let mut bytes = 0;
@@ -46,8 +46,12 @@ impl Writer {
                 self.again(group);
                 return None;
             }
-            if alone && (failed || solitary) {
+            if failed || solitary {
+                // A schema that is undone leaves its version to the next, and
+                // temporary tables are in no version.
                 self.sharing = None;
+            }
+            if alone && (failed || solitary) {
                 break;
             }
             if group.len() < MAX_JOBS && bytes < MAX_BYTES && began.elapsed() < MAX_HOLD {
@@ -168,18 +172,17 @@ impl Writer {
             if job.is_abandoned() {
                 continue;
             }
-            match self.begin(&job) {
-                Err(error) => job.answer(Err(error)),
-                Ok(()) => {
-                    let (done, _) = self.in_savepoint(&job, false);
-                    self.end(vec![(job, done)]);
-                }
+            if let Err(error) = self.begin(&job) {
+                job.answer(Err(error));
+                continue;
             }
+            let (done, _) = self.in_savepoint(&job, false);
+            self.end(vec![(job, done)]);
         }
     }
 
     /// Answers those who have waited for the lock as long as they may.
-    fn refuse(&mut self, first: Job, error: DbError) -> Option<Message> {
+    fn refuse(&mut self, first: Job, error: &DbError) -> Option<Message> {
         first.answer(Err(error.clone()));
         let now = Instant::now();
         if error.kind() != Kind::Busy {

@@ -93,10 +93,7 @@ fn adds_columns(migration: &Migration, table: &str, columns: &[String]) -> Resul
     let Some(missing) = migration.expected_columns().iter().find(|name| !has(name)) else {
         return Ok(false);
     };
-    // The first step of a table makes it whole; a later one adds to it.
-    if migration.expected_columns().contains(&FIRST_COLUMN[0])
-        || migration.expected_columns().contains(&FIRST_COLUMN[1])
-    {
+    if migration.number == first_of(migration) {
         return Err(DbError::new(
             Kind::Schema,
             format!("table \"{table}\" is there without the column \"{missing}\""),
@@ -105,8 +102,15 @@ fn adds_columns(migration: &Migration, table: &str, columns: &[String]) -> Resul
     Ok(true)
 }
 
-/// What the step that makes a table adds, and no other.
-const FIRST_COLUMN: [&str; 2] = ["id", "ticket"];
+/// The step that makes the table; later ones add to it.
+fn first_of(migration: &Migration) -> u32 {
+    duebox_migrations::all(Dialect::Sqlite)
+        .iter()
+        .filter(|other| other.table() == migration.table())
+        .map(|other| other.number)
+        .min()
+        .unwrap_or(migration.number)
+}
 
 fn is_noted(conn: &Connection, migration: &Migration, table: &str) -> rusqlite::Result<bool> {
     let mut applied = conn.prepare_cached(BOOKKEEPING_APPLIED)?;

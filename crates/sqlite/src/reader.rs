@@ -55,7 +55,9 @@ impl Readers {
         if state.threads == 0 {
             let left: Vec<Job> = state.queue.drain(..).collect();
             drop(state);
-            left.into_iter().for_each(|job| self.0.hand_on(job));
+            for job in left {
+                self.0.hand_on(job);
+            }
         } else {
             self.0.wake.notify_one();
         }

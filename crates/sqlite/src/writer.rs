@@ -80,6 +80,8 @@ impl Writer {
 
     /// Ends whatever transaction is open, or else the connection.
     pub(crate) fn roll_back(&mut self) {
+        // A schema that is undone leaves its version to the next.
+        self.sharing = None;
         let Some(conn) = &self.conn else { return };
         if conn.is_autocommit() {
             return;
@@ -99,7 +101,7 @@ impl Writer {
             let _ = conn.busy_handler(Some(busy::handler));
             let _ = conn.execute_batch("PRAGMA defer_foreign_keys = OFF");
         }
-        self.sharing = None;
+        self.progress = Instant::now();
         tell();
     }
 
