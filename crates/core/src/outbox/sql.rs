@@ -116,6 +116,14 @@ pub(super) fn by_key(dialect: Dialect) -> &'static str {
     }
 }
 
+/// `FORCE INDEX` on the subject's, where the planner may prefer another.
+pub(super) fn by_subject(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MySql => " FORCE INDEX ({name}_subject)",
+        Dialect::Postgres | Dialect::Sqlite => "",
+    }
+}
+
 /// A lock on the rows read, where reading in a transaction does not give it.
 pub(super) fn for_update(dialect: Dialect) -> &'static str {
     match dialect {
