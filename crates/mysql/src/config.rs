@@ -119,7 +119,19 @@ impl MySqlOptions {
         self
     }
 
-    /// Makes the pool and its first connection.
+    /// Makes the pool, and no connection yet: for a service that starts before
+    /// its database does.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn connect_lazy(self) -> MySqlDatabase {
+        MySqlDatabase::new(self.pool.connect_lazy_with(self.connect), false)
+    }
+
+    /// Makes the pool and its first connection, and looks whether the server is
+    /// one that can be worked with.
     ///
     /// # Errors
     ///
@@ -127,8 +139,7 @@ impl MySqlOptions {
     /// reached in [`acquire_timeout`](Self::acquire_timeout),
     /// [`Kind::Unsupported`](crate::Kind::Unsupported) if it is too old.
     pub async fn connect(self) -> Result<MySqlDatabase, DbError> {
-        let pool = self.pool.connect_lazy_with(self.connect);
-        let db = MySqlDatabase::new(pool, false);
+        let db = self.connect_lazy();
         let connected = async {
             let mut session = Session::acquire(db.pool(), false).await?;
             db.server(&mut session).await?;

@@ -1,0 +1,3 @@
+use crate::tests;
+
+tests!(failover: );
