@@ -77,7 +77,6 @@ pub trait ReceiptSandbox: Send + Sync {
 
     /// For [`ReceiptHook::Lock`]: locks the row of this ticket in a
     /// transaction that stays open until the answer is dropped.
-    #[must_use]
     async fn lock(&self, ticket: &PushTicketId) -> Box<dyn Send> {
         let _ = ticket;
         unserved()
@@ -91,6 +90,7 @@ pub trait ReceiptSandbox: Send + Sync {
     }
 
     /// Removes what was made. A test that panicked does not come here.
+    #[expect(clippy::must_use_candidate, reason = "a future must be used anyway")]
     async fn close(self: Box<Self>) {
         drop(self);
     }
