@@ -45,7 +45,7 @@ pub(crate) struct Lexed<'a> {
     pub(crate) class: Class,
 }
 
-/// Finds the placeholders of `sql` and writes them as `dialect` does.
+/// Finds the placeholders of `sql` and writes them as `dialect` reads them.
 ///
 /// `??` becomes `?` everywhere, although only PostgreSQL has operators with
 /// a question mark: elsewhere the server takes it for one more parameter
@@ -85,8 +85,12 @@ pub(crate) fn lex_with_casts<'a, 'c>(
         match token.kind {
             Kind::Placeholder => {
                 placeholders += 1;
-                if dialect == Dialect::Postgres {
-                    rewritten.number(&token, placeholders, cast(placeholders - 1));
+                match dialect {
+                    Dialect::Postgres => {
+                        rewritten.number(&token, placeholders, cast(placeholders - 1));
+                    }
+                    Dialect::MySql => rewritten.part(&token),
+                    Dialect::Sqlite => {}
                 }
             }
             Kind::QuestionMark => rewritten.replace(&token).push('?'),
@@ -149,6 +153,20 @@ impl<'a> Rewritten<'a> {
             // In parentheses, since what follows may belong to a type's name.
             Some(ty) => write!(out, "{before}(${number}::text::{ty}){behind}"),
         };
+    }
+
+    /// Parts a `?` from a word behind it, as in `a=?AND b`: the server takes
+    /// it for a placeholder only where no name could go on.
+    fn part(&mut self, token: &Token) {
+        if self
+            .sql
+            .as_bytes()
+            .get(token.end)
+            .copied()
+            .is_some_and(is_word)
+        {
+            self.replace(token).push_str("? ");
+        }
     }
 
     fn finish(self, end: usize) -> Cow<'a, str> {

@@ -36,6 +36,14 @@ fn a_numbered_placeholder_does_not_join_its_neighbours() {
 }
 
 #[test]
+fn a_placeholder_is_parted_from_a_word_behind_it_on_mysql() {
+    is(MySql, "SELECT a=?AND b=?OR?", "SELECT a=? AND b=? OR?", 3);
+    is(MySql, "SELECT ?ä, ?_a", "SELECT ? ä, ? _a", 2);
+    same(MySql, "SELECT a=? AND (?)", 2);
+    same(Sqlite, "SELECT a=?AND b", 1);
+}
+
+#[test]
 fn a_doubled_question_mark_is_one_question_mark() {
     is(Postgres, "SELECT a ?? ?", "SELECT a ? $1", 1);
     is(
