@@ -179,6 +179,10 @@ impl Outbox {
     ) -> Result<Vec<OutboxRecord>, DbError> {
         let run = async {
             let checked = claim.checked()?;
+            if checked.limit == 0 {
+                // It reads nothing, so it is no scan.
+                return Ok(Vec::new());
+            }
             let started = elapsed();
             let bound = cursor.next(started).map(str::to_owned);
             let claimed = self.run_claim(db, &checked, bound.as_deref()).await?;
