@@ -4,6 +4,7 @@ mod chapters;
 mod context;
 mod harness;
 mod receipts;
+mod recording;
 mod run;
 mod unreliable;
 
