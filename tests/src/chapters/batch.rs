@@ -124,8 +124,8 @@ async fn a_missing_table_or_column_is_an_error_of_the_schema(cx: Arc<Context>) {
     cx.make_account().await;
     for sql in [
         "INSERT INTO nowhere (id) VALUES (?)",
-        "UPDATE account SET nothing = ?",
-        "INSERT INTO account (id, nothing) VALUES ('b', ?)",
+        "UPDATE account SET missing = ?",
+        "INSERT INTO account (id, missing) VALUES ('b', ?)",
     ] {
         let statement = Statement::new(sql).bind("x");
         assert_refused(cx.db.execute(&statement).await, Kind::Schema);
