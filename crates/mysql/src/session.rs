@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-const ISOLATE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+const ISOLATE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 const BEGIN: &str = "START TRANSACTION READ WRITE";
 const ISOLATE_BEGIN: &str =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION READ WRITE";
@@ -166,14 +166,13 @@ const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let Some(mut connection) = self.connection.take() else {
+        let Some(connection) = self.connection.take() else {
             return;
         };
-        if tokio::runtime::Handle::try_current().is_err() {
-            // Nothing can be spawned here; the end of the socket ends the session.
+        // Going back to the pool needs a runtime. And the pool must not wait for
+        // an orderly end: a server that waits for a lock does not answer.
+        if !self.settled || tokio::runtime::Handle::try_current().is_err() {
             drop(connection.detach());
-        } else if !self.settled {
-            connection.close_on_drop();
         }
     }
 }
