@@ -2,9 +2,7 @@
 //! server's binary form where that is cheap and certain, otherwise as text that
 //! the server parses.
 
-use std::fmt::Write as _;
-
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use duebox_core::{DbError, Value};
 
 use crate::types::{Item, Shape};
@@ -75,7 +73,7 @@ pub(crate) fn check(
 
 /// Writes a value that [`check`] passed, in the format that [`format`] tells.
 /// A `NULL` writes nothing.
-pub(crate) fn write(value: &Value, shape: Shape, out: &mut BytesMut) {
+pub(crate) fn write(value: &Value, shape: Shape, out: &mut impl BufMut) {
     match (value, format(value, shape)) {
         (Value::Null, _) => {}
         (Value::Bool(truth), Format::Binary) => match shape {
@@ -122,14 +120,13 @@ pub(crate) fn write(value: &Value, shape: Shape, out: &mut BytesMut) {
 }
 
 /// Writes a value as text for the server to parse.
-pub(crate) fn text(value: &Value, out: &mut BytesMut) {
+pub(crate) fn text(value: &Value, out: &mut impl BufMut) {
     match value {
         Value::Bool(truth) => out.put_slice(if *truth { b"true" } else { b"false" }),
         Value::Integer(number) => display(number, out),
         Value::Real(number) => display(number, out),
         Value::Text(text) => out.put_slice(text.as_bytes()),
         Value::Bytes(bytes) => {
-            out.reserve(2 + 2 * bytes.len());
             out.put_slice(b"\\x");
             for byte in bytes {
                 let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
@@ -148,13 +145,12 @@ pub(crate) fn text(value: &Value, out: &mut BytesMut) {
     }
 }
 
-fn display(number: &impl std::fmt::Display, out: &mut BytesMut) {
-    // Writing to a buffer in memory cannot fail.
-    let _ = write!(out, "{number}");
+fn display(number: &impl std::fmt::Display, out: &mut impl BufMut) {
+    out.put_slice(number.to_string().as_bytes());
 }
 
 /// `{…,…}`: <https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>
-fn list<T>(items: &[T], out: &mut BytesMut, write: impl Fn(&T, &mut BytesMut)) {
+fn list<T, B: BufMut>(items: &[T], out: &mut B, write: impl Fn(&T, &mut B)) {
     out.put_u8(b'{');
     for (place, item) in items.iter().enumerate() {
         if place > 0 {
@@ -165,8 +161,7 @@ fn list<T>(items: &[T], out: &mut BytesMut, write: impl Fn(&T, &mut BytesMut)) {
     out.put_u8(b'}');
 }
 
-fn quoted(text: &str, out: &mut BytesMut) {
-    out.reserve(text.len() + 2);
+fn quoted(text: &str, out: &mut impl BufMut) {
     out.put_u8(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -178,7 +173,7 @@ fn quoted(text: &str, out: &mut BytesMut) {
     out.put_u8(b'"');
 }
 
-fn integer(number: i64, shape: Shape, out: &mut BytesMut) {
+fn integer(number: i64, shape: Shape, out: &mut impl BufMut) {
     // `check` has seen that the number fits.
     #[allow(clippy::cast_possible_truncation)]
     match shape {
@@ -189,7 +184,7 @@ fn integer(number: i64, shape: Shape, out: &mut BytesMut) {
 }
 
 /// The head of an array of one dimension, or of none if it is empty.
-fn header(len: usize, has_null: bool, item: Item, out: &mut BytesMut) {
+fn header(len: usize, has_null: bool, item: Item, out: &mut impl BufMut) {
     out.put_u32((len > 0).into());
     out.put_u32(has_null.into());
     out.put_u32(item.oid());
@@ -207,6 +202,8 @@ fn length(len: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
 
     fn as_text(value: &Value) -> String {

@@ -265,12 +265,15 @@ pub(crate) fn sort(report: Report<'_>) -> Failure {
         ),
         // invalid_schema_name
         "3F000" => (Kind::Schema, NotApplied, missing("schema", report, "")),
-        // undefined_function
-        "42883" => (
-            Kind::Schema,
-            NotApplied,
-            "a function or operator does not exist for these types".into(),
-        ),
+        // undefined_function; the same
+        "42883" => {
+            rerun = Rerun::StalePlan;
+            (
+                Kind::Schema,
+                NotApplied,
+                "a function or operator does not exist for these types".into(),
+            )
+        }
         // undefined_object
         "42704" => (Kind::Schema, NotApplied, missing("object", report, "")),
         // invalid_catalog_name, database_dropped
@@ -288,12 +291,15 @@ pub(crate) fn sort(report: Report<'_>) -> Failure {
             NotApplied,
             "a column, or a unique index of it, is not as the statement says".into(),
         ),
-        // datatype_mismatch
-        "42804" => (
-            Kind::Schema,
-            NotApplied,
-            "a column is of another type than the statement says".into(),
-        ),
+        // datatype_mismatch; for a prepared statement perhaps of before a migration
+        "42804" => {
+            rerun = Rerun::StalePlan;
+            (
+                Kind::Schema,
+                NotApplied,
+                "a column is of another type than the statement says".into(),
+            )
+        }
         // wrong_object_type, dependent_objects_still_exist
         "42809" | "2BP01" => (
             Kind::Schema,
@@ -526,6 +532,63 @@ pub(crate) fn pool(error: deadpool_postgres::PoolError) -> DbError {
         ),
     };
     DbError::new(kind, message).not_applied()
+}
+
+/// What sqlx reports of a connection that was open.
+#[cfg(feature = "sqlx")]
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(report) => match report.try_downcast_ref() {
+                Some(report) => sort(of_sqlx(report)),
+                None => Self::lost("the server reported what the driver cannot read"),
+            },
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
+                Self::lost("the connection was lost")
+            }
+            _ => Self {
+                error: DbError::new(Kind::Other, "the driver cannot follow the server"),
+                rerun: Rerun::No,
+                broken: true,
+            },
+        }
+    }
+}
+
+#[cfg(feature = "sqlx")]
+fn of_sqlx(report: &sqlx::postgres::PgDatabaseError) -> Report<'_> {
+    use sqlx::postgres::PgSeverity;
+    Report {
+        code: report.code(),
+        fatal: matches!(report.severity(), PgSeverity::Fatal | PgSeverity::Panic),
+        message: report.message(),
+        column: report.column(),
+        constraint: report.constraint(),
+        routine: report.routine(),
+    }
+}
+
+/// No connection was to be had from the pool of sqlx, so nothing was done.
+#[cfg(feature = "sqlx")]
+pub(crate) fn sqlx_pool(error: &sqlx::Error) -> DbError {
+    let (kind, message) = match error {
+        sqlx::Error::PoolTimedOut => (Kind::Busy, "no connection of the pool became free in time"),
+        sqlx::Error::PoolClosed => (Kind::Unavailable, "the pool of connections is closed"),
+        sqlx::Error::Tls(_) => (
+            Kind::Unavailable,
+            "no TLS with the server; see the settings of the pool",
+        ),
+        sqlx::Error::Configuration(_) => (
+            Kind::Unavailable,
+            "the connection's settings are incomplete",
+        ),
+        sqlx::Error::Database(report) => match report.try_downcast_ref() {
+            Some(report) => return sort(of_sqlx(report)).error.not_applied().context("connect"),
+            None => (Kind::Unavailable, "the server cannot be reached"),
+        },
+        _ => (Kind::Unavailable, "the server cannot be reached"),
+    };
+    DbError::new(kind, message).not_applied().context("connect")
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ mod retry;
 mod row;
 mod server;
 mod session;
+#[cfg(feature = "sqlx")]
+mod sqlx_client;
+#[cfg(feature = "sqlx")]
+mod sqlx_database;
 mod tls;
 mod transaction;
 mod types;
@@ -20,8 +24,12 @@ mod url;
 
 pub use deadpool_postgres;
 pub use duebox_core::{self, *};
+#[cfg(feature = "sqlx")]
+pub use sqlx;
 pub use tokio_postgres;
 
 pub use self::config::PostgresOptions;
 pub use self::database::PostgresDatabase;
+#[cfg(feature = "sqlx")]
+pub use self::sqlx_database::SqlxPostgresDatabase;
 pub use self::transaction::{Handle, execute, query};

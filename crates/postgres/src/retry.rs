@@ -37,6 +37,10 @@ where
 /// Up to 2, 4, 8, … 64 milliseconds, so that those who met do not meet again.
 fn pause(attempt: u32) -> Duration {
     let most = 2_000_u64 << attempt.saturating_sub(1).min(5);
-    let random = RandomState::new().hash_one(attempt);
-    Duration::from_micros(random % most)
+    Duration::from_micros(random() % most)
+}
+
+/// A number that nobody can foresee, without a crate for it.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(0)
 }

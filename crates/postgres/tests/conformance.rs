@@ -9,7 +9,10 @@ use duebox_postgres::{
     Database, DbError, Outbox, PostgresDatabase, PostgresOptions, Statement, tokio_postgres,
 };
 
+#[cfg(not(feature = "sqlx"))]
 duebox_conformance::main!(TokioPostgres);
+#[cfg(feature = "sqlx")]
+duebox_conformance::main!(TokioPostgres, sqlx_postgres::Sqlx);
 
 const VARIABLE: &str = "DUEBOX_TEST_POSTGRES_URL";
 
@@ -192,5 +195,81 @@ impl Sandbox for OnTokioPostgres {
     async fn close(self: Box<Self>) {
         self.database.pool().close();
         self.schema.drop().await;
+    }
+}
+
+#[cfg(feature = "sqlx")]
+mod sqlx_postgres {
+    use duebox_postgres::SqlxPostgresDatabase;
+    use duebox_postgres::sqlx::postgres::PgPoolOptions;
+
+    use super::*;
+
+    pub(crate) struct Sqlx;
+
+    #[async_trait]
+    impl Harness for Sqlx {
+        fn name(&self) -> String {
+            "sqlx".into()
+        }
+
+        fn unavailable(&self) -> Option<String> {
+            unavailable()
+        }
+
+        fn hooks(&self) -> &'static [Hook] {
+            TokioPostgres.hooks()
+        }
+
+        async fn open(&self) -> Box<dyn Sandbox> {
+            let schema = Schema::new().await;
+            let database = connect(&schema).await;
+            Box::new(OnSqlx { schema, database })
+        }
+    }
+
+    async fn connect(schema: &Schema) -> SqlxPostgresDatabase {
+        let pool = PgPoolOptions::new()
+            .max_connections(8)
+            .connect(&schema.url())
+            .await;
+        SqlxPostgresDatabase::from_pool(pool.expect("connect"))
+    }
+
+    struct OnSqlx {
+        schema: Schema,
+        database: SqlxPostgresDatabase,
+    }
+
+    #[async_trait]
+    impl Sandbox for OnSqlx {
+        fn database(&self) -> Arc<dyn Database> {
+            Arc::new(self.database.clone())
+        }
+
+        async fn another(&self) -> Arc<dyn Database> {
+            Arc::new(connect(&self.schema).await)
+        }
+
+        async fn migrate_outbox(&self, outbox: &Outbox) -> Result<(), DbError> {
+            self.database.migrate_outbox(outbox).await
+        }
+
+        async fn explain(&self, statement: &Statement) -> Plan {
+            explain(&self.database, statement).await
+        }
+
+        async fn cut(&self) {
+            self.schema.cut().await;
+        }
+
+        async fn lock(&self, table: &str, id: &str) -> Box<dyn Send> {
+            self.schema.lock(table, id).await
+        }
+
+        async fn close(self: Box<Self>) {
+            self.database.pool().close().await;
+            self.schema.drop().await;
+        }
     }
 }

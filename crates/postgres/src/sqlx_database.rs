@@ -1,0 +1,328 @@
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use duebox_core::chrono::{DateTime, Utc};
+use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
+use sqlx::Connection;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnection, PgPool, Postgres};
+
+use crate::error::{self, Failure, Rerun};
+use crate::retry::retried;
+use crate::server::{self, NOW};
+use crate::session::{self, Session};
+use crate::sqlx_client::{Learnt, SqlxPrepared, SqlxUnprepared};
+use crate::{Handle, migrate, transaction};
+
+/// A PostgreSQL database by the sqlx pool of a service, so that there is one pool
+/// and one set-up of TLS. Needs the feature `sqlx`.
+///
+/// It does what [`PostgresDatabase`](crate::PostgresDatabase) does. A batch takes
+/// one round trip a statement, since sqlx sends one at a time.
+///
+/// # Clone
+///
+/// Cheap: clones share the pool.
+#[derive(Clone)]
+pub struct SqlxPostgresDatabase {
+    pool: PgPool,
+    prepared: bool,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The server was asked once whether it is one that we know.
+    known: AtomicBool,
+    learnt: Learnt,
+}
+
+impl SqlxPostgresDatabase {
+    /// Works with the connections of a pool that the service has already.
+    #[must_use]
+    pub fn from_pool(pool: PgPool) -> Self {
+        Self {
+            pool,
+            prepared: true,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Whether statements are prepared once a connection and kept, which is the
+    /// default.
+    ///
+    /// It must be `false` behind a pooler that lends connections by transaction,
+    /// such as PgBouncer with `pool_mode = transaction`, and for a pool with
+    /// `statement_cache_capacity(0)`. Every statement with values then runs in a
+    /// transaction and takes four round trips.
+    #[must_use]
+    pub fn with_prepared_statements(mut self, prepared: bool) -> Self {
+        self.prepared = prepared;
+        self
+    }
+
+    /// The pool that the connections come from.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// As [`PostgresDatabase::migrate`](crate::PostgresDatabase::migrate).
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub async fn migrate(&self) -> Result<(), DbError> {
+        self.apply(migrate::shipped()).await
+    }
+
+    /// As [`PostgresDatabase::migrate_outbox`](crate::PostgresDatabase::migrate_outbox).
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub async fn migrate_outbox(&self, outbox: &Outbox) -> Result<(), DbError> {
+        self.apply(migrate::of_outbox(outbox)).await
+    }
+
+    async fn apply(&self, steps: Vec<migrate::Step>) -> Result<(), DbError> {
+        retried(|| async {
+            let mut connection = self.checkout().await?;
+            let outcome = migrate::apply(&mut self.unprepared(&mut connection), &steps).await;
+            ended(connection, outcome, true).await
+        })
+        .await
+        .map_err(|error| error.context("migrate"))
+    }
+
+    fn prepared<'a>(&'a self, connection: &'a mut PgConnection) -> SqlxPrepared<'a> {
+        SqlxPrepared {
+            connection,
+            learnt: &self.shared.learnt,
+        }
+    }
+
+    fn unprepared<'a>(&'a self, connection: &'a mut PgConnection) -> SqlxUnprepared<'a> {
+        SqlxUnprepared {
+            connection,
+            learnt: &self.shared.learnt,
+        }
+    }
+
+    /// A connection of the pool, to a server that can be worked with.
+    async fn checkout(&self) -> Result<Checkout, Failure> {
+        let acquired = self.pool.acquire().await;
+        let mut connection = Checkout(Some(acquired.map_err(|error| error::sqlx_pool(&error))?));
+        if self.shared.known.load(Ordering::Relaxed) {
+            return Ok(connection);
+        }
+        let question = Statement::new(server::QUESTION);
+        let question = question.render(Dialect::Postgres)?;
+        let answer = async {
+            let mut session = self.unprepared(&mut connection);
+            session.command("BEGIN READ ONLY").await?;
+            let rows = session.rows(&question).await?;
+            session.command("COMMIT").await?;
+            Ok(server::examine(&rows)?)
+        };
+        match answer.await {
+            Ok(()) => {
+                self.shared.known.store(true, Ordering::Relaxed);
+                Ok(connection)
+            }
+            Err(failure) => ended(connection, Err(Failure::not_applied(failure)), true).await,
+        }
+    }
+
+    async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        if !self.prepared {
+            let counts = self.run_batch(std::slice::from_ref(statement)).await?;
+            return Ok(counts.into_iter().sum());
+        }
+        let mut connection = self.checkout().await?;
+        let outcome = self.prepared(&mut connection).count(statement).await;
+        ended(connection, outcome, false).await
+    }
+
+    async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
+        let mut connection = self.checkout().await?;
+        if self.prepared {
+            let outcome = self.prepared(&mut connection).rows(statement).await;
+            return ended(connection, outcome, false).await;
+        }
+        let outcome = async {
+            let mut session = self.unprepared(&mut connection);
+            session::begin(&mut session).await?;
+            let rows = session
+                .rows(statement)
+                .await
+                .map_err(Failure::not_applied)?;
+            session::commit(&mut session).await?;
+            Ok(rows)
+        };
+        let outcome = outcome.await;
+        ended(connection, outcome, true).await
+    }
+
+    async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
+        let mut connection = self.checkout().await?;
+        let outcome = if self.prepared {
+            transaction(self.prepared(&mut connection), statements).await
+        } else {
+            transaction(self.unprepared(&mut connection), statements).await
+        };
+        ended(connection, outcome, true).await
+    }
+}
+
+async fn transaction<S: Session>(
+    mut session: S,
+    statements: &[Rendered<'_>],
+) -> Result<Vec<u64>, Failure> {
+    session::begin(&mut session).await?;
+    session::one_by_one(&mut session, statements).await
+}
+
+/// Gives the connection back, or closes it if it is not as it was; rolls back
+/// first if there may be a transaction open on it.
+async fn ended<T>(
+    mut connection: Checkout,
+    outcome: Result<T, Failure>,
+    in_transaction: bool,
+) -> Result<T, Failure> {
+    if let Err(failure) = &outcome {
+        if failure.broken || failure.rerun == Rerun::Elsewhere {
+            return outcome;
+        }
+        let rollback = "ROLLBACK";
+        if in_transaction
+            && sqlx::raw_sql(rollback)
+                .execute(&mut *connection)
+                .await
+                .is_err()
+        {
+            return outcome;
+        }
+        if failure.rerun == Rerun::StalePlan && connection.clear_cached_statements().await.is_err()
+        {
+            return outcome;
+        }
+    }
+    connection.give_back();
+    outcome
+}
+
+/// Holds a connection and closes it when dropped, unless it was given back.
+struct Checkout(Option<PoolConnection<Postgres>>);
+
+impl Checkout {
+    /// Back to the pool: the connection is idle and in no transaction.
+    fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+const HELD: &str = "a connection until it is given back";
+
+impl Deref for Checkout {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        self.0.as_ref().expect(HELD)
+    }
+}
+
+impl DerefMut for Checkout {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        self.0.as_mut().expect(HELD)
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            // Dropping what is detached closes the socket, and the server rolls back.
+            drop(connection.detach());
+        }
+    }
+}
+
+#[async_trait]
+impl Database for SqlxPostgresDatabase {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn execute(&self, statement: &Statement) -> Result<u64, DbError> {
+        if statement.expected_rows().is_some() {
+            let counts = self.batch_atomic(std::slice::from_ref(statement)).await?;
+            return Ok(counts.into_iter().sum());
+        }
+        let statement = statement.render(Dialect::Postgres)?;
+        retried(|| self.run(&statement)).await
+    }
+
+    async fn query(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let statement = statement.render(Dialect::Postgres)?;
+        retried(|| self.read(&statement)).await
+    }
+
+    async fn batch_atomic(&self, statements: &[Statement]) -> Result<Vec<u64>, DbError> {
+        let statements = Statement::render_batch(Dialect::Postgres, statements)?;
+        match &statements[..] {
+            [] => Ok(Vec::new()),
+            // Atomic by itself, so one round trip does.
+            [one] if one.expected_rows().is_none() && server::is_plain(one.sql()) => {
+                let count = retried(|| self.run(one)).await;
+                Ok(vec![count.map_err(|error| error.with_statement(0))?])
+            }
+            all => retried(|| self.run_batch(all)).await,
+        }
+    }
+
+    async fn now(&self) -> Result<DateTime<Utc>, DbError> {
+        let rows = self.query(&Statement::new(NOW)).await?;
+        server::read_now(&rows)
+    }
+}
+
+impl transaction::sealed::Sealed for &mut PgConnection {}
+
+#[async_trait]
+impl Handle for &mut PgConnection {
+    async fn run(self, statement: &Statement) -> Result<u64, DbError> {
+        let learnt = Learnt::default();
+        transaction::count(
+            SqlxPrepared {
+                connection: self,
+                learnt: &learnt,
+            },
+            statement,
+        )
+        .await
+    }
+
+    async fn read(self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let learnt = Learnt::default();
+        transaction::rows(
+            SqlxPrepared {
+                connection: self,
+                learnt: &learnt,
+            },
+            statement,
+        )
+        .await
+    }
+}
+
+impl fmt::Debug for SqlxPostgresDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlxPostgresDatabase")
+            .field("connections", &self.pool.size())
+            .field("prepared_statements", &self.prepared)
+            .finish_non_exhaustive()
+    }
+}
