@@ -1,6 +1,8 @@
 //! What the shared suite cannot ask, on a real server.
 
+mod claims;
 mod place;
+mod proxy;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +20,8 @@ macro_rules! tests {
 }
 
 const TESTS: &[(&str, Run)] = tests! {
-    place: the_server_is_there;
+    claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, reads_no_whole_table,
+        takes_few_round_trips;
 };
 
 fn main() -> ExitCode {

@@ -1,9 +1,14 @@
 //! Where a test works: a schema of its own, and connections to it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use duebox_postgres::sqlx::postgres::{PgPool, PgPoolOptions};
 use duebox_postgres::tokio_postgres::{Client, NoTls};
-use duebox_postgres::{Database, PostgresDatabase, PostgresOptions, tokio_postgres};
+use duebox_postgres::{
+    Database, Dialect, PostgresDatabase, PostgresOptions, SqlxPostgresDatabase, Value,
+    tokio_postgres,
+};
 
 const VARIABLE: &str = "DUEBOX_TEST_POSTGRES_URL";
 
@@ -13,7 +18,7 @@ pub(crate) fn unavailable() -> Option<String> {
         .then(|| format!("no server: set {VARIABLE}"))
 }
 
-fn server() -> Option<String> {
+pub(crate) fn server() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|url| !url.is_empty())
 }
 
@@ -69,6 +74,43 @@ impl Place {
             .expect("the test's own SQL");
     }
 
+    /// Makes the outbox `outbox` by the shipped migrations.
+    pub(crate) async fn make_outbox(&self) {
+        for file in duebox_migrations::outbox(Dialect::Postgres) {
+            self.run(file.sql).await;
+        }
+    }
+
+    /// Fills the outbox with so many rows, due at the first seconds of March 2026.
+    pub(crate) async fn fill(&self, rows: u32) {
+        let sql = format!(
+            "INSERT INTO outbox (id, topic, payload, created_at, next_attempt_at)
+             SELECT lpad(i::text, 26, '0'), 't', repeat('x', 200), at, at
+             FROM generate_series(1, {rows}) AS i,
+                 to_char(timestamp '2026-03-01' + i * interval '1 us', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') AS at"
+        );
+        self.run(&sql).await;
+    }
+
+    /// Sessions of this place that are inside a transaction and do nothing in it.
+    pub(crate) async fn idle_in_transaction(&self) -> i64 {
+        self.number(&format!(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE application_name = '{}' AND state LIKE 'idle in transaction%'",
+            self.name
+        ))
+        .await
+    }
+
+    /// Ends every connection of this place from the server's side.
+    pub(crate) async fn cut(&self) {
+        let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1";
+        self.admin
+            .execute(sql, &[&self.name])
+            .await
+            .expect("end the connections");
+    }
+
     /// One number that the server answers.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.admin
@@ -87,19 +129,81 @@ impl Place {
     }
 }
 
+/// The ways to work with a database, each with a pool of so many connections.
+pub(crate) async fn every_way(
+    url: &str,
+    connections: u32,
+) -> Vec<(&'static str, Arc<dyn Database>)> {
+    let (tokio, sqlx) = (
+        tokio_at(url, connections).await,
+        sqlx_at(url, connections).await,
+    );
+    vec![
+        ("tokio-postgres", Arc::new(tokio.clone())),
+        (
+            "tokio-postgres, unprepared",
+            Arc::new(tokio.with_prepared_statements(false)),
+        ),
+        ("sqlx", Arc::new(sqlx.clone())),
+        (
+            "sqlx, unprepared",
+            Arc::new(sqlx.with_prepared_statements(false)),
+        ),
+    ]
+}
+
+pub(crate) async fn tokio_at(url: &str, connections: u32) -> PostgresDatabase {
+    let options = PostgresOptions::new(url)
+        .expect("a URL")
+        .max_connections(connections as usize);
+    options.connect().await.expect("connect")
+}
+
+pub(crate) async fn sqlx_at(url: &str, connections: u32) -> SqlxPostgresDatabase {
+    SqlxPostgresDatabase::from_pool(sqlx_pool(url, connections))
+}
+
+pub(crate) fn sqlx_pool(url: &str, connections: u32) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .connect_lazy(url)
+        .expect("a URL")
+}
+
+/// The same URL for a server at another port of this machine.
+pub(crate) fn with_port(url: &str, port: u16) -> String {
+    let start = url
+        .find('@')
+        .map_or_else(|| url.find("//").expect("a URL") + 2, |at| at + 1);
+    let end = url[start..].find('/').map_or(url.len(), |end| start + end);
+    format!("{}127.0.0.1:{port}{}", &url[..start], &url[end..])
+}
+
+/// A time of 2026-03-01.
+pub(crate) fn at(seconds: u32) -> String {
+    format!(
+        "2026-03-01T{:02}:{:02}:{:02}.000000Z",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+/// What a value is, for a test that compares.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Bytes(bytes) => format!("{bytes:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
 async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("connect");
     tokio::spawn(connection);
     client
-}
-
-pub(crate) async fn the_server_is_there() {
-    let place = Place::new().await;
-    let db = place.connect().await;
-    db.migrate().await.expect("migrate");
-    db.migrate().await.expect("migrate again");
-    let now = db.now().await.expect("a time");
-    assert!(now > duebox_postgres::chrono::DateTime::UNIX_EPOCH);
-    assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
-    place.close().await;
 }
