@@ -1,8 +1,10 @@
 //! What the shared suite cannot ask, on a real server.
 
+mod cancel;
 mod claims;
 mod place;
 mod proxy;
+mod transactions;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,8 +22,17 @@ macro_rules! tests {
 }
 
 const TESTS: &[(&str, Run)] = tests! {
+    cancel: a_batch_on_tokio_postgres, a_batch_on_tokio_postgres_unprepared, a_batch_on_sqlx,
+        a_batch_on_sqlx_unprepared, a_claim_on_tokio_postgres, a_claim_on_tokio_postgres_unprepared,
+        a_claim_on_sqlx, a_claim_on_sqlx_unprepared;
     claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, reads_no_whole_table,
         takes_few_round_trips;
+    transactions: what_fails_late_stores_nothing, the_first_failure_is_told_with_its_place,
+        a_statement_may_need_what_one_before_it_makes, a_batch_of_one_cannot_commit_half_of_itself,
+        no_connection_in_a_failed_transaction_is_handed_out,
+        a_lost_answer_to_the_commit_is_unknown_and_not_tried_again, a_break_before_the_commit_is_known,
+        a_small_pool_serves_many, a_full_pool_is_busy, no_deadlock_reaches_the_caller,
+        stricter_isolation_works;
 };
 
 fn main() -> ExitCode {
