@@ -64,6 +64,7 @@ const ER_TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
 const ER_INVALID_JSON_TEXT: u16 = 3140;
 const ER_LOCK_NOWAIT: u16 = 3572;
 const ER_CHECK_CONSTRAINT_VIOLATED: u16 = 3819;
+const ER_IMPOSSIBLE_STRING_CONVERSION: u16 = 3988;
 const ER_CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 
 /// What went wrong, and what the session must know of it.
@@ -166,7 +167,8 @@ fn server(number: u16, message: &str) -> Failure {
         ER_TRUNCATED_DATA
         | ER_TRUNCATED_WRONG_VALUE
         | ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
-        | ER_INVALID_JSON_TEXT => (
+        | ER_INVALID_JSON_TEXT
+        | ER_IMPOSSIBLE_STRING_CONVERSION => (
             Kind::Constraint,
             "a value is not of the type that its place wants".into(),
         ),

@@ -1,3 +1,167 @@
+//! Migrations from many processes, and beside other tools.
+
+use duebox_mysql::{Database, Kind, Outbox, Statement};
+
+use crate::common::{Server, TestDatabase, run};
 use crate::tests;
 
-tests!(migrations: );
+tests!(migrations:
+    many_processes_migrate_at_once,
+    tables_of_another_tool_are_recognised,
+    tables_that_lack_something_are_refused_by_name,
+    an_outbox_in_another_database_is_migrated_there
+);
+
+async fn many_processes_migrate_at_once(server: Server) {
+    for _ in 0..3 {
+        let of = TestDatabase::new(server, "").await;
+        let mut processes = Vec::new();
+        for _ in 0..8 {
+            let db = of.connect(1).await;
+            processes.push(tokio::spawn(async move {
+                db.migrate().await?;
+                db.migrate_outbox(&Outbox::new("mail")).await
+            }));
+        }
+        for process in processes {
+            process.await.expect("no panic").expect("migrate");
+        }
+        let db = of.connect(1).await;
+        let rows = db
+            .query(&Statement::new("SELECT target, number, name, applied_at FROM duebox_migrations ORDER BY target, number"))
+            .await
+            .expect("query");
+        let found: Vec<(String, i64)> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row.get("target").expect("a text"),
+                    row.get("number").expect("a number"),
+                )
+            })
+            .collect();
+        let expected = [("mail", 1), ("outbox", 1), ("pending_receipts", 2)];
+        assert_eq!(
+            found,
+            expected.map(|(target, number)| (target.to_owned(), number))
+        );
+        let at: String = rows[0].get("applied_at").expect("a text");
+        assert_eq!(
+            duebox_mysql::format_time(duebox_mysql::parse_time(&at).expect("a time"))
+                .expect("a text"),
+            at
+        );
+        of.drop().await;
+    }
+}
+
+async fn tables_of_another_tool_are_recognised(server: Server) {
+    let of = TestDatabase::new(server, "").await;
+    let db = of.connect(1).await;
+    let outbox = Outbox::new("outbox");
+    db.execute(&Statement::new(outbox.create_table_sql()))
+        .await
+        .expect("make the table");
+    run(
+        &mut of.raw().await,
+        "ALTER TABLE outbox ADD COLUMN own TEXT NULL",
+    )
+    .await;
+    db.migrate().await.expect("migrate");
+    db.migrate().await.expect("migrate again");
+    let indexes = "SELECT DISTINCT CONVERT(index_name USING utf8mb4) AS name FROM information_schema.statistics \
+                   WHERE table_schema = DATABASE() AND table_name = 'outbox' ORDER BY name";
+    assert_eq!(
+        db.query(&Statement::new(indexes))
+            .await
+            .expect("query")
+            .len(),
+        3
+    );
+    let noted = "SELECT target FROM duebox_migrations WHERE target = 'outbox'";
+    assert_eq!(
+        db.query(&Statement::new(noted)).await.expect("query").len(),
+        1
+    );
+    of.drop().await;
+}
+
+async fn tables_that_lack_something_are_refused_by_name(server: Server) {
+    let cases = [
+        ("DROP COLUMN lapses", "lapses"),
+        ("DROP INDEX outbox_due", "visible_at,id"),
+        ("DROP INDEX outbox_subject", "subject,id"),
+    ];
+    for (change, named) in cases {
+        let of = TestDatabase::new(server, "").await;
+        let db = of.connect(1).await;
+        let outbox = Outbox::new("outbox");
+        db.execute(&Statement::new(outbox.create_table_sql()))
+            .await
+            .expect("make the table");
+        run(&mut of.raw().await, format!("ALTER TABLE outbox {change}")).await;
+        let error = db
+            .migrate_outbox(&outbox)
+            .await
+            .expect_err("something is missing");
+        assert_eq!(error.kind(), Kind::Schema);
+        assert!(error.to_string().contains(named), "{error}");
+        // The lock is free again.
+        db.migrate_outbox(&Outbox::new("mail"))
+            .await
+            .expect("migrate another");
+        of.drop().await;
+    }
+}
+
+async fn an_outbox_in_another_database_is_migrated_there(server: Server) {
+    let of = TestDatabase::new(server, "").await;
+    let other = TestDatabase::new(server, "").await;
+    let db = of.connect(2).await;
+    let outbox = Outbox::new(format!("{}.mail", other.name));
+    db.migrate_outbox(&outbox).await.expect("migrate");
+    db.migrate_outbox(&outbox).await.expect("migrate again");
+    let (day, now, later) = (
+        "2026-03-01T00:00:00Z",
+        "2026-03-02T00:00:00Z",
+        "2026-03-03T00:00:00Z",
+    );
+    db.batch_atomic(&[outbox.enqueue_statement("a", "t", "p", Some("s"), day)])
+        .await
+        .expect("enqueue");
+    let mine = outbox.claim_due(&db, now, later, 1).await.expect("claim");
+    assert!(
+        outbox
+            .complete_claimed(&db, &[mine[0].lease.clone()])
+            .await
+            .expect("complete")[0]
+            .is_held()
+    );
+    db.batch_atomic(&[outbox.enqueue_statement("a", "t", "p", Some("s"), day)])
+        .await
+        .expect("enqueue");
+    assert_eq!(
+        outbox
+            .export_subject(&db, "s", None, 9)
+            .await
+            .expect("export")
+            .len(),
+        1
+    );
+    assert_eq!(outbox.erase_subject(&db, "s", 9).await.expect("erase"), 1);
+    assert_eq!(
+        db.execute(&outbox.erase_subject_statement("s"))
+            .await
+            .expect("erase"),
+        0
+    );
+    let here = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE '%mail%'";
+    assert!(
+        db.query(&Statement::new(here))
+            .await
+            .expect("query")
+            .is_empty()
+    );
+    other.drop().await;
+    of.drop().await;
+}
