@@ -2,6 +2,7 @@
 
 mod cancel;
 mod claims;
+mod pgbouncer;
 mod place;
 mod proxy;
 mod transactions;
@@ -27,6 +28,8 @@ const TESTS: &[(&str, Run)] = tests! {
         a_claim_on_sqlx, a_claim_on_sqlx_unprepared;
     claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, reads_no_whole_table,
         takes_few_round_trips;
+    pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
+        prepared_statements_are_refused_with_the_cure;
     transactions: what_fails_late_stores_nothing, the_first_failure_is_told_with_its_place,
         a_statement_may_need_what_one_before_it_makes, a_batch_of_one_cannot_commit_half_of_itself,
         no_connection_in_a_failed_transaction_is_handed_out,
@@ -38,7 +41,7 @@ const TESTS: &[(&str, Run)] = tests! {
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
-    let trials = TESTS.iter().map(|(name, test)| match place::unavailable() {
+    let trials = TESTS.iter().map(|(name, test)| match unavailable(name) {
         Some(why) if required => Trial::test(*name, move || Err(Failed::from(why))),
         Some(why) => Trial::test(*name, || Ok(()))
             .with_kind(why)
@@ -49,6 +52,12 @@ fn main() -> ExitCode {
         }),
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// Why a test cannot run here.
+fn unavailable(test: &str) -> Option<String> {
+    let pooled = test.starts_with("pgbouncer::");
+    place::unavailable().or_else(|| pooled.then(pgbouncer::unavailable).flatten())
 }
 
 fn run(test: Run) {
