@@ -192,6 +192,7 @@ impl ReadThenWrite {
         Budget {
             limit: self.budget,
             spent: 0,
+            asked: false,
         }
     }
 
@@ -220,6 +221,8 @@ impl fmt::Debug for ReadThenWrite {
 pub struct Budget {
     limit: Option<(&'static str, u64)>,
     spent: u64,
+    /// Whether there was a row before.
+    asked: bool,
 }
 
 impl Budget {
@@ -233,9 +236,8 @@ impl Budget {
             Ok(crate::Value::Text(text)) => text.len() as u64,
             _ => 0,
         };
-        // A row counts one byte at least, so that `spent` is 0 before the first only.
-        let first = self.spent == 0;
-        self.spent = self.spent.saturating_add(bytes.max(1));
+        let first = !std::mem::replace(&mut self.asked, true);
+        self.spent = self.spent.saturating_add(bytes);
         first || self.spent <= limit
     }
 }
