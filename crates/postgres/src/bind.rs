@@ -122,7 +122,8 @@ pub(crate) fn write(value: &Value, shape: Shape, out: &mut impl BufMut) {
 /// Writes a value as text for the server to parse.
 pub(crate) fn text(value: &Value, out: &mut impl BufMut) {
     match value {
-        Value::Bool(truth) => out.put_slice(if *truth { b"true" } else { b"false" }),
+        // As a boolean and as any number, whichever the place is.
+        Value::Bool(truth) => out.put_u8(if *truth { b'1' } else { b'0' }),
         Value::Integer(number) => display(number, out),
         Value::Real(number) => display(number, out),
         Value::Text(text) => out.put_slice(text.as_bytes()),

@@ -188,7 +188,8 @@ async fn query_prepared(
     prepared: &Statement,
     statement: &Rendered<'_>,
 ) -> Result<Vec<Row>, Failure> {
-    let reader = Reader::of(prepared.columns())?;
+    // Nothing has run yet.
+    let reader = Reader::of(prepared.columns()).map_err(DbError::not_applied)?;
     let mut rows = pin!(client.query_raw(prepared, bound(statement)).await?);
     let mut read = Vec::new();
     while let Some(row) = rows.try_next().await? {

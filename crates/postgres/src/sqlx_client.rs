@@ -31,6 +31,14 @@ pub(crate) struct Learnt {
     parameters: Mutex<HashMap<String, Vec<Parameter>>>,
 }
 
+impl Learnt {
+    /// The schema may be another one.
+    pub(crate) fn forget(&self) {
+        lock(&self.names).clear();
+        lock(&self.parameters).clear();
+    }
+}
+
 /// How many statements are known before all of them are forgotten.
 const CACHE: usize = 512;
 
@@ -91,7 +99,8 @@ impl Session for SqlxPrepared<'_> {
 
     async fn rows(&mut self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let (prepared, arguments) = self.prepare(statement).await?;
-        let reader = Reader::of(prepared.columns())?;
+        // Nothing has run yet.
+        let reader = Reader::of(prepared.columns()).map_err(DbError::not_applied)?;
         let mut rows = prepared.query_with(arguments).fetch(&mut *self.connection);
         let mut read = Vec::new();
         while let Some(row) = rows.try_next().await? {

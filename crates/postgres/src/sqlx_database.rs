@@ -92,7 +92,7 @@ impl SqlxPostgresDatabase {
         retried(|| async {
             let mut connection = self.checkout().await?;
             let outcome = migrate::apply(&mut self.unprepared(&mut connection), &steps).await;
-            ended(connection, outcome, true).await
+            self.ended(connection, outcome, true).await
         })
         .await
         .map_err(|error| error.context("migrate"))
@@ -133,8 +133,45 @@ impl SqlxPostgresDatabase {
                 self.shared.known.store(true, Ordering::Relaxed);
                 Ok(connection)
             }
-            Err(failure) => ended(connection, Err(Failure::not_applied(failure)), true).await,
+            Err(failure) => {
+                self.ended(connection, Err(Failure::not_applied(failure)), true)
+                    .await
+            }
         }
+    }
+
+    /// Gives the connection back, or closes it if it is not as it was; rolls back
+    /// first if there may be a transaction open on it.
+    async fn ended<T>(
+        &self,
+        mut connection: Checkout,
+        outcome: Result<T, Failure>,
+        in_transaction: bool,
+    ) -> Result<T, Failure> {
+        if let Err(failure) = &outcome {
+            if failure.broken || failure.rerun == Rerun::Elsewhere {
+                return outcome;
+            }
+            let rollback = "ROLLBACK";
+            if in_transaction
+                && sqlx::raw_sql(rollback)
+                    .execute(&mut *connection)
+                    .await
+                    .is_err()
+            {
+                return outcome;
+            }
+            if failure.rerun == Rerun::StalePlan {
+                self.shared.learnt.forget();
+            }
+            if failure.rerun == Rerun::StalePlan
+                && connection.clear_cached_statements().await.is_err()
+            {
+                return outcome;
+            }
+        }
+        connection.give_back();
+        outcome
     }
 
     async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
@@ -144,14 +181,14 @@ impl SqlxPostgresDatabase {
         }
         let mut connection = self.checkout().await?;
         let outcome = self.prepared(&mut connection).count(statement).await;
-        ended(connection, outcome, false).await
+        self.ended(connection, outcome, false).await
     }
 
     async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let mut connection = self.checkout().await?;
         if self.prepared {
             let outcome = self.prepared(&mut connection).rows(statement).await;
-            return ended(connection, outcome, false).await;
+            return self.ended(connection, outcome, false).await;
         }
         let outcome = async {
             let mut session = self.unprepared(&mut connection);
@@ -164,7 +201,7 @@ impl SqlxPostgresDatabase {
             Ok(rows)
         };
         let outcome = outcome.await;
-        ended(connection, outcome, true).await
+        self.ended(connection, outcome, true).await
     }
 
     async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
@@ -174,7 +211,7 @@ impl SqlxPostgresDatabase {
         } else {
             transaction(self.unprepared(&mut connection), statements).await
         };
-        ended(connection, outcome, true).await
+        self.ended(connection, outcome, true).await
     }
 }
 
@@ -184,35 +221,6 @@ async fn transaction<S: Session>(
 ) -> Result<Vec<u64>, Failure> {
     session::begin(&mut session).await?;
     session::one_by_one(&mut session, statements).await
-}
-
-/// Gives the connection back, or closes it if it is not as it was; rolls back
-/// first if there may be a transaction open on it.
-async fn ended<T>(
-    mut connection: Checkout,
-    outcome: Result<T, Failure>,
-    in_transaction: bool,
-) -> Result<T, Failure> {
-    if let Err(failure) = &outcome {
-        if failure.broken || failure.rerun == Rerun::Elsewhere {
-            return outcome;
-        }
-        let rollback = "ROLLBACK";
-        if in_transaction
-            && sqlx::raw_sql(rollback)
-                .execute(&mut *connection)
-                .await
-                .is_err()
-        {
-            return outcome;
-        }
-        if failure.rerun == Rerun::StalePlan && connection.clear_cached_statements().await.is_err()
-        {
-            return outcome;
-        }
-    }
-    connection.give_back();
-    outcome
 }
 
 /// Holds a connection and closes it when dropped, unless it was given back.

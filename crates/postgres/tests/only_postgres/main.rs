@@ -5,7 +5,9 @@ mod claims;
 mod pgbouncer;
 mod place;
 mod proxy;
+mod schema;
 mod transactions;
+mod values;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,12 +32,19 @@ const TESTS: &[(&str, Run)] = tests! {
         takes_few_round_trips;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
+    schema: prepared_statements_outlive_a_migration, prepared_statements_are_made_again, sixteen_migrate_at_once,
+        a_schema_that_another_tool_applied_is_recognised, a_table_of_another_shape_is_named_with_its_column,
+        a_role_without_the_privilege_is_told, the_databases_collation_does_not_matter,
+        a_server_that_reads_backslashes_is_unsupported;
     transactions: what_fails_late_stores_nothing, the_first_failure_is_told_with_its_place,
         a_statement_may_need_what_one_before_it_makes, a_batch_of_one_cannot_commit_half_of_itself,
         no_connection_in_a_failed_transaction_is_handed_out,
         a_lost_answer_to_the_commit_is_unknown_and_not_tried_again, a_break_before_the_commit_is_known,
         a_small_pool_serves_many, a_full_pool_is_busy, no_deadlock_reaches_the_caller,
         stricter_isolation_works;
+    values: a_text_binds_to_what_the_server_can_parse, other_values_bind_where_they_fit,
+        a_type_that_is_not_read_is_named, a_transaction_of_the_callers_binds_alike,
+        a_statement_that_returns_rows_counts_none;
 };
 
 fn main() -> ExitCode {
