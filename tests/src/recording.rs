@@ -48,7 +48,7 @@ impl Recording {
 pub(crate) fn is_claim(statement: &Statement) -> bool {
     statement
         .sql()
-        .is_ok_and(|sql| sql.contains("visible_at >= "))
+        .is_ok_and(|sql| sql.contains("visible_at AS due_at"))
 }
 
 #[async_trait]
