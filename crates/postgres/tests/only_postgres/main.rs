@@ -2,9 +2,11 @@
 
 mod cancel;
 mod claims;
+mod errors;
 mod pgbouncer;
 mod place;
 mod proxy;
+mod recovery;
 mod schema;
 mod transactions;
 mod values;
@@ -30,8 +32,12 @@ const TESTS: &[(&str, Run)] = tests! {
         a_claim_on_sqlx, a_claim_on_sqlx_unprepared;
     claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, reads_no_whole_table,
         takes_few_round_trips;
+    errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
+        connecting_says_why_it_fails;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
+    recovery: a_cut_connection_is_replaced, a_statement_that_is_cut_off_is_unknown, a_lost_claim_comes_back,
+        a_restarted_server_is_found_again;
     schema: prepared_statements_outlive_a_migration, prepared_statements_are_made_again, sixteen_migrate_at_once,
         a_schema_that_another_tool_applied_is_recognised, a_table_of_another_shape_is_named_with_its_column,
         a_role_without_the_privilege_is_told, the_databases_collation_does_not_matter,
