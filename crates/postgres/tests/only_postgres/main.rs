@@ -8,6 +8,7 @@ mod place;
 mod proxy;
 mod recovery;
 mod schema;
+mod tls;
 mod transactions;
 mod values;
 
@@ -42,6 +43,7 @@ const TESTS: &[(&str, Run)] = tests! {
         a_schema_that_another_tool_applied_is_recognised, a_table_of_another_shape_is_named_with_its_column,
         a_role_without_the_privilege_is_told, the_databases_collation_does_not_matter,
         a_server_that_reads_backslashes_is_unsupported;
+    tls: is_as_sslmode_says;
     transactions: what_fails_late_stores_nothing, the_first_failure_is_told_with_its_place,
         a_statement_may_need_what_one_before_it_makes, a_batch_of_one_cannot_commit_half_of_itself,
         no_connection_in_a_failed_transaction_is_handed_out,

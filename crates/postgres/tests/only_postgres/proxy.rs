@@ -86,7 +86,7 @@ impl Proxy {
     }
 }
 
-fn address() -> String {
+pub(crate) fn address() -> String {
     let config: Config = server().expect("a server").parse().expect("a URL");
     let port = config.get_ports().first().copied().unwrap_or(5432);
     match config.get_hosts().first() {
