@@ -103,7 +103,8 @@ async fn explain(db: &dyn Database, statement: &Statement) -> Plan {
         };
         let (kind, key, extra) = (text("type"), text("key"), text("Extra"));
         plan.sorts |= extra.contains("filesort");
-        plan.scans |= kind == "ALL";
+        // What a subquery returned is no table.
+        plan.scans |= kind == "ALL" && !text("table").starts_with('<');
         match key.as_str() {
             "" => {}
             "PRIMARY" => plan.indexes.push("primary".into()),
