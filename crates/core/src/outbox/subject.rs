@@ -1,10 +1,8 @@
 use super::claim::CHUNK;
-use super::fenced::bind_all;
 use super::operator::COLUMNS;
-use super::sql::{by_key, by_subject, id_in};
+use super::sql::by_subject;
 use super::{Outbox, OutboxEntry};
-use crate::statement::Form;
-use crate::{Database, DbError, Dialect, Statement, limits};
+use crate::{Database, DbError, Dialect, ReadThenWrite, Row, Statement, limits};
 
 impl Outbox {
     /// What is kept about one subject, payloads and errors included, whether
@@ -95,7 +93,7 @@ impl Outbox {
     /// whole small table and waits for every lock in it; and one that finds rows
     /// by the subject's index locks that before the rows, while the fenced calls
     /// lock rows first, which is a deadlock. So the ids are read without a lock,
-    /// and the rows deleted by their key. What vanished between is not counted.
+    /// the rows locked by their key, and those that are still there deleted.
     async fn erase_by_id(
         &self,
         db: &dyn Database,
@@ -103,41 +101,45 @@ impl Outbox {
         limit: u64,
     ) -> Result<u64, DbError> {
         let dialect = db.dialect();
-        let read = self.fill(&format!(
-            "SELECT id\nFROM {{table}}{}\nWHERE subject = ?\n    AND id > ?\nORDER BY id\nLIMIT ?",
-            by_subject(dialect)
-        ));
+        let text = self.fill(include_str!("sql/erase_read_mysql.sql"));
         let mut erased = 0;
         let mut after = String::new();
         while erased < limit {
-            let unless_first = |error: DbError| if erased > 0 { error.unknown() } else { error };
             let page = (limit - erased).min(CHUNK as u64);
-            let statement = Statement::shared(read.clone())
+            let read = Statement::shared(text.clone())
                 .bind(subject)
-                .bind(after.as_str())
-                .bind(i64::try_from(page).unwrap_or(i64::MAX));
-            let rows = db.query(&statement).await.map_err(unless_first)?;
-            let ids: Vec<String> = rows
-                .iter()
-                .map(|row| row.get("id"))
-                .collect::<Result<_, _>>()?;
-            let Some(last) = ids.last() else { break };
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            let Form { sql, values } = id_in(dialect, &ids);
-            let text = self.fill(&format!(
-                "DELETE o FROM {{table}} AS o{}\nWHERE {sql}\n    AND subject = ?",
-                by_key(dialect)
-            ));
-            let statement = bind_all(Statement::shared(text), values).bind(subject);
-            let found = db.execute(&statement).await.map_err(unless_first)?;
-            after = (*last).to_string();
-            erased += found;
-            if (ids.len() as u64) < page {
-                break;
+                .bind(after)
+                .bind(i64::try_from(page).unwrap_or(i64::MAX))
+                .bind(subject);
+            let outbox = self.clone();
+            let step = ReadThenWrite::new(read, move |rows| {
+                let found = found(rows)?;
+                let found: Vec<&str> = found.iter().map(String::as_str).collect();
+                Ok(if found.is_empty() {
+                    Vec::new()
+                } else {
+                    vec![outbox.delete_by_id(dialect, &found)]
+                })
+            });
+            let answer = db.read_then_write(&step).await;
+            let rows = answer.map_err(|error| if erased > 0 { error.unknown() } else { error })?;
+            erased += found(&rows)?.len() as u64;
+            // Those that vanished between are not counted, but did fill the page.
+            match rows.last() {
+                Some(last) if rows.len() as u64 == page => after = last.get("id")?,
+                _ => break,
             }
         }
         Ok(erased)
     }
+}
+
+/// The ids of rows that are there and locked.
+fn found(rows: &[Row]) -> Result<Vec<String>, DbError> {
+    rows.iter()
+        .map(|row| row.get::<Option<String>>("found"))
+        .filter_map(Result::transpose)
+        .collect()
 }
 
 const ERASE_POSTGRES: &str = "\
