@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use duebox_core::chrono::{DateTime, NaiveDateTime, Utc};
-use duebox_core::{Database, DbError, Dialect, Kind, ReadThenWrite, Rendered, Row, Statement};
+use duebox_core::{
+    Database, DbError, Dialect, Kind, Outcome, ReadThenWrite, Rendered, Row, Statement,
+};
 use sqlx::MySqlPool;
 
 use crate::config::MySqlOptions;
@@ -94,18 +96,11 @@ impl MySqlDatabase {
         }
     }
 
-    /// A connection inside a transaction. One that the server had closed
-    /// before is replaced.
+    /// A connection inside a transaction.
     async fn begin(&self, statements: &[Rendered<'_>]) -> Result<Session, Failure> {
-        let mut left = self.0.pool.options().get_max_connections();
-        loop {
-            let mut session = self.session(statements).await?;
-            match session.begin().await {
-                Ok(()) => return Ok(session),
-                Err(failure) if failure.unheard && left > 0 => left -= 1,
-                Err(failure) => return Err(failure),
-            }
-        }
+        let mut session = self.session(statements).await?;
+        session.begin().await?;
+        Ok(session)
     }
 
     async fn execute_once(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
@@ -124,13 +119,25 @@ impl MySqlDatabase {
 
     async fn query_once(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let mut session = self.session(std::slice::from_ref(statement)).await?;
+        let reads = only_reads(statement.sql());
         let run = async {
-            if !only_reads(statement.sql()) {
+            if !reads {
                 session.isolate().await?;
             }
             query(session.connection(), statement, None).await
         };
-        let answer = run.await;
+        let answer = run.await.map_err(|failure| {
+            // To read again does no harm.
+            let lost = reads && failure.error.kind() == Kind::Unavailable;
+            if lost {
+                Failure {
+                    unheard: true,
+                    ..failure.map(DbError::not_applied)
+                }
+            } else {
+                failure
+            }
+        });
         match &answer {
             Ok(_) => session.settle(),
             Err(failure) => session.settle_after(failure).await,
@@ -204,7 +211,10 @@ async fn end<T>(session: Session, answer: Result<T, Failure>) -> Result<T, Failu
         // session that ends, too.
         Err(failure) => {
             session.roll_back(&failure).await;
-            Err(failure.map(DbError::not_applied))
+            Err(Failure {
+                unheard: false,
+                ..failure.map(DbError::not_applied)
+            })
         }
     }
 }
@@ -221,7 +231,7 @@ impl Database for MySqlDatabase {
             return Ok(counts.iter().sum());
         }
         let statement = statement.render(Dialect::MySql)?;
-        let mut reruns = Reruns::new();
+        let mut reruns = Reruns::new(&self.0.pool);
         loop {
             match self.execute_once(&statement).await {
                 Err(failure) if reruns.allow(&failure).await => {}
@@ -232,7 +242,7 @@ impl Database for MySqlDatabase {
 
     async fn query(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
         let statement = statement.render(Dialect::MySql)?;
-        let mut reruns = Reruns::new();
+        let mut reruns = Reruns::new(&self.0.pool);
         loop {
             match self.query_once(&statement).await {
                 Err(failure) if reruns.allow(&failure).await => {}
@@ -246,7 +256,7 @@ impl Database for MySqlDatabase {
         if statements.is_empty() {
             return Ok(Vec::new());
         }
-        let mut reruns = Reruns::new();
+        let mut reruns = Reruns::new(&self.0.pool);
         loop {
             match self.batch_once(&statements).await {
                 Err(failure) if reruns.allow(&failure).await => {}
@@ -270,7 +280,7 @@ impl Database for MySqlDatabase {
 
     async fn read_then_write(&self, step: &ReadThenWrite) -> Result<Vec<Row>, DbError> {
         let read = step.read().render(Dialect::MySql)?;
-        let mut reruns = Reruns::new();
+        let mut reruns = Reruns::new(&self.0.pool);
         loop {
             match self.read_then_write_once(step, &read).await {
                 Err(failure) if reruns.allow(&failure).await => {}
@@ -301,10 +311,12 @@ fn only_reads(sql: &str) -> bool {
         })
 }
 
-/// How often work is run again that another session's locks undid.
+/// How often work is run again of which nothing was done.
 struct Reruns {
     begun: Instant,
     runs: u32,
+    /// Connections of the pool that the server may have closed unseen.
+    stale: u32,
 }
 
 impl Reruns {
@@ -312,17 +324,25 @@ impl Reruns {
     /// No further run begins later than this; a lock wait can take long.
     const WITHIN: Duration = Duration::from_secs(5);
 
-    fn new() -> Self {
+    fn new(pool: &MySqlPool) -> Self {
         Self {
             begun: Instant::now(),
             runs: 0,
+            stale: pool.options().get_max_connections(),
         }
     }
 
     /// Whether to run again; waits a little, each time longer, before it says so.
     async fn allow(&mut self, failure: &Failure) -> bool {
-        let certain = failure.error.outcome() == duebox_core::Outcome::NotApplied;
-        if !certain || !failure.passing || self.runs == Self::MOST {
+        if failure.error.outcome() != Outcome::NotApplied {
+            return false;
+        }
+        // The server had closed the connection; another is taken at once.
+        if failure.unheard && self.stale > 0 {
+            self.stale -= 1;
+            return true;
+        }
+        if !failure.passing || self.runs == Self::MOST {
             return false;
         }
         let pause = Duration::from_millis(2 << self.runs);

@@ -76,7 +76,7 @@ pub(crate) struct Failure {
     pub(crate) broken: bool,
     /// Run again, the same work may well succeed.
     pub(crate) passing: bool,
-    /// The server ended the session before it read what was sent last.
+    /// The server ended the session before it read what was to be done.
     pub(crate) unheard: bool,
 }
 
@@ -88,6 +88,15 @@ impl Failure {
             broken: false,
             passing: false,
             unheard: false,
+        }
+    }
+
+    /// The same of something sent before the work itself: nothing was done, and
+    /// if the link is gone, perhaps the server had closed an idle connection.
+    pub(crate) fn before_the_work(self) -> Self {
+        Self {
+            unheard: self.error.kind() == Kind::Unavailable,
+            ..self.map(DbError::not_applied)
         }
     }
 

@@ -25,7 +25,7 @@ impl Server {
         let row = sqlx::query(ASK)
             .fetch_one(connection)
             .await
-            .map_err(|error| sort(&error).map(DbError::not_applied))?;
+            .map_err(|error| sort(&error).before_the_work())?;
         let text = |name: &str| row.try_get::<String, _>(name).unwrap_or_default();
         let unsupported =
             |message: String| Failure::ours(DbError::new(Kind::Unsupported, message).not_applied());

@@ -1,12 +1,12 @@
 //! One connection out of the pool, for one piece of work.
 
-use duebox_core::{Budget, DbError, Kind, Row};
+use std::sync::Arc;
+
+use duebox_core::{Budget, DbError, Kind, Rendered, Row};
 use futures_util::TryStreamExt;
-use sqlx::mysql::MySqlConnection;
+use sqlx::mysql::{MySqlConnection, MySqlStatement};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Connection, Either, Executor, MySql, MySqlPool, SqlSafeStr, Statement};
-
-use duebox_core::Rendered;
 
 use crate::error::{Failure, cannot_be_prepared, sort};
 use crate::row::{Layout, arguments, packet_len};
@@ -86,7 +86,9 @@ impl Session {
     /// are so from the start.
     pub(crate) async fn isolate(&mut self) -> Result<(), Failure> {
         if self.borrowed {
-            self.command(ISOLATE).await?;
+            self.command(ISOLATE)
+                .await
+                .map_err(Failure::before_the_work)?;
         }
         Ok(())
     }
@@ -94,11 +96,7 @@ impl Session {
     /// Begins a transaction. An error here means that nothing was done.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         let sql = if self.borrowed { ISOLATE_BEGIN } else { BEGIN };
-        self.command(sql).await.map_err(|failure| Failure {
-            // Perhaps the server had closed an idle connection.
-            unheard: failure.error.kind() == Kind::Unavailable,
-            ..failure.map(DbError::not_applied)
-        })
+        self.command(sql).await.map_err(Failure::before_the_work)
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), Failure> {
@@ -152,7 +150,7 @@ impl Session {
             sqlx::query_scalar("SELECT CAST(@@max_allowed_packet AS UNSIGNED)")
                 .fetch_one(self.connection())
                 .await;
-        answer.map_err(|error| sort(&error).map(DbError::not_applied))
+        answer.map_err(|error| sort(&error).before_the_work())
     }
 }
 
@@ -183,17 +181,34 @@ pub(crate) async fn execute(
     statement: &Rendered<'_>,
 ) -> Result<u64, Failure> {
     let arguments = arguments(statement.values()).map_err(Failure::ours)?;
+    let sql: Arc<str> = statement.sql().into();
     let kept = statement.values().len() <= MOST_VALUES_KEPT;
-    let query = sqlx::query_with(sql(statement), arguments).persistent(kept);
-    let answer = touched(connection, query).await;
-    let answer = match answer {
+    let answer = match prepare(connection, &sql, kept).await {
         Err(error) if cannot_be_prepared(&error) && statement.values().is_empty() => {
-            touched(connection, sqlx::raw_sql(sql(statement))).await
+            touched(connection, sqlx::raw_sql(AssertSqlSafe(sql))).await
         }
-        answer => answer,
+        Err(error) => return Err(sort(&error).before_the_work()),
+        Ok(_) => {
+            let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
+            touched(connection, query).await
+        }
     };
     shrink(connection, statement);
     answer.map_err(|error| sort(&error).map(|error| procedure(statement, error)))
+}
+
+/// Prepares what is to be kept prepared, as running it would do first. So an
+/// error before anything is done can be told from one after.
+async fn prepare(
+    connection: &mut MySqlConnection,
+    sql: &Arc<str>,
+    kept: bool,
+) -> Result<Option<MySqlStatement>, sqlx::Error> {
+    if !kept {
+        return Ok(None);
+    }
+    let sql = AssertSqlSafe(Arc::clone(sql)).into_sql_str();
+    connection.prepare(sql).await.map(Some)
 }
 
 async fn touched<'q, E: sqlx::Execute<'q, MySql> + 'q>(
@@ -218,16 +233,14 @@ pub(crate) async fn query(
     mut budget: Option<Budget>,
 ) -> Result<Vec<Row>, Failure> {
     let arguments = arguments(statement.values()).map_err(Failure::ours)?;
+    let sql: Arc<str> = statement.sql().into();
     let kept = statement.values().len() <= MOST_VALUES_KEPT;
-    if kept {
-        // What running it would do first; it tells the types before anything is done.
-        let prepared = (&mut *connection)
-            .prepare(sql(statement).into_sql_str())
-            .await
-            .map_err(|error| sort(&error).map(DbError::not_applied))?;
+    let prepared = prepare(connection, &sql, kept).await;
+    if let Some(prepared) = prepared.map_err(|error| sort(&error).before_the_work())? {
+        // It tells the types, though not always as they will come.
         Layout::new(prepared.columns()).map_err(|error| Failure::ours(error.not_applied()))?;
     }
-    let query = sqlx::query_with(sql(statement), arguments).persistent(kept);
+    let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
     let answer = collect(connection, query, &mut budget).await;
     shrink(connection, statement);
     answer.map_err(|failure| failure.map(|error| procedure(statement, error)))
@@ -272,10 +285,6 @@ async fn collect<'q, E: sqlx::Execute<'q, MySql> + 'q>(
         Some(error) => Err(Failure::ours(error)),
         None => Ok(rows),
     }
-}
-
-fn sql(statement: &Rendered<'_>) -> AssertSqlSafe<String> {
-    AssertSqlSafe(statement.sql().to_owned())
 }
 
 fn shrink(connection: &mut MySqlConnection, statement: &Rendered<'_>) {
