@@ -3,11 +3,13 @@
 mod cancel;
 mod claims;
 mod errors;
+mod examples;
 mod pgbouncer;
 mod place;
 mod proxy;
 mod recovery;
 mod schema;
+mod soak;
 mod tls;
 mod transactions;
 mod values;
@@ -35,6 +37,7 @@ const TESTS: &[(&str, Run)] = tests! {
         takes_few_round_trips;
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
         connecting_says_why_it_fails;
+    examples: all_of_them_run;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
     recovery: a_cut_connection_is_replaced, a_statement_that_is_cut_off_is_unknown, a_lost_claim_comes_back,
@@ -43,6 +46,7 @@ const TESTS: &[(&str, Run)] = tests! {
         a_schema_that_another_tool_applied_is_recognised, a_table_of_another_shape_is_named_with_its_column,
         a_role_without_the_privilege_is_told, the_databases_collation_does_not_matter,
         a_server_that_reads_backslashes_is_unsupported;
+    soak: nothing_is_lost_while_connections_are_killed;
     tls: is_as_sslmode_says;
     transactions: what_fails_late_stores_nothing, the_first_failure_is_told_with_its_place,
         a_statement_may_need_what_one_before_it_makes, a_batch_of_one_cannot_commit_half_of_itself,
@@ -73,8 +77,12 @@ fn main() -> ExitCode {
 
 /// Why a test cannot run here.
 fn unavailable(test: &str) -> Option<String> {
-    let pooled = test.starts_with("pgbouncer::");
-    place::unavailable().or_else(|| pooled.then(pgbouncer::unavailable).flatten())
+    let more = match test.split("::").next() {
+        Some("pgbouncer") => pgbouncer::unavailable,
+        Some("examples") => examples::unavailable,
+        _ => || None,
+    };
+    place::unavailable().or_else(more)
 }
 
 fn run(test: Run) {

@@ -1,0 +1,204 @@
+//! What the drivers log, at every level, holds no value that was given to us.
+//!
+//! A process has one logger, so this is a test binary of its own.
+
+#[path = "only_postgres/place.rs"]
+#[allow(dead_code)]
+mod place;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use duebox_postgres::{Database, Outbox, Retry, Statement, Value};
+use libtest_mimic::{Arguments, Failed, Trial};
+use place::{Place, at, every_way};
+
+/// Stands in payloads, subjects, errors and other values.
+const SECRET: &str = "ada@example.com";
+/// The same as bytes are written.
+const HEX: &str = "616461406578616d706c65";
+
+static LOGGED: Mutex<String> = Mutex::new(String::new());
+
+struct Listener;
+
+impl log::Log for Listener {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        note(&format!("{} {}", record.target(), record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+struct Fields<'a>(&'a mut String);
+
+impl tracing::field::Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+}
+
+impl tracing::Subscriber for Listener {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let mut text = span.metadata().target().to_owned();
+        span.record(&mut Fields(&mut text));
+        note(&text);
+        tracing::span::Id::from_u64(NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        let mut text = String::new();
+        values.record(&mut Fields(&mut text));
+        note(&text);
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = event.metadata().target().to_owned();
+        event.record(&mut Fields(&mut text));
+        note(&text);
+    }
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+fn note(text: &str) {
+    let mut logged = LOGGED.lock().expect("the log");
+    logged.push_str(text);
+    logged.push('\n');
+}
+
+fn main() -> ExitCode {
+    log::set_logger(&Listener).expect("no other logger");
+    log::set_max_level(log::LevelFilter::Trace);
+    tracing::subscriber::set_global_default(Listener).expect("no other subscriber");
+    let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
+    let name = "logs::hold_no_value";
+    let trial = match place::unavailable() {
+        Some(why) if required => Trial::test(name, move || Err(Failed::from(why))),
+        Some(why) => Trial::test(name, || Ok(()))
+            .with_kind(why)
+            .with_ignored_flag(true),
+        None => Trial::test(name, || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build();
+            runtime.expect("a runtime").block_on(hold_no_value());
+            Ok(())
+        }),
+    };
+    libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
+}
+
+async fn hold_no_value() {
+    let place = Place::new().await;
+    place.make_outbox().await;
+    place
+        .run("CREATE TABLE person (email text PRIMARY KEY, data bytea, tags text[], key uuid, n integer CHECK (n < 100))")
+        .await;
+    for (_, db) in every_way(&place.url(), 1).await {
+        everything(&*db, &place).await;
+    }
+    let mut client = place.client().await;
+    let transaction = client.transaction().await.expect("begin");
+    let insert = Statement::new("INSERT INTO person (email) VALUES (?)").bind(SECRET);
+    duebox_postgres::execute(&transaction, &insert)
+        .await
+        .expect("insert");
+    duebox_postgres::execute(&transaction, &insert)
+        .await
+        .expect_err("twice");
+    drop(transaction);
+
+    // The test's own statements, which have the values in them, are not asked about.
+    let logged = LOGGED.lock().expect("the log");
+    for heard in [
+        "tokio_postgres",
+        "sqlx",
+        "INSERT INTO person",
+        "with parameters: [<text>",
+    ] {
+        assert!(logged.contains(heard), "{heard} was listened to");
+    }
+    for line in logged.lines() {
+        for secret in [SECRET, HEX, "4242424242"] {
+            assert!(!line.contains(secret), "{line}");
+        }
+    }
+    drop(logged);
+    place.close().await;
+}
+
+async fn everything(db: &dyn Database, place: &Place) {
+    let outbox = Outbox::new("outbox");
+    let insert = Statement::new("INSERT INTO person (email, data, tags, n) VALUES (?, ?, ?, ?)")
+        .bind(SECRET)
+        .bind(SECRET.as_bytes())
+        .bind(Value::TextArray(vec![Some(SECRET.into())]))
+        .bind(42_i64);
+    db.execute(&insert).await.expect("insert");
+    db.execute(&insert).await.expect_err("a duplicate");
+    db.batch_atomic(&[insert.clone(), insert])
+        .await
+        .expect_err("a duplicate");
+    let find =
+        Statement::new("SELECT email, data FROM person WHERE email = ? AND n <> ?").bind(SECRET);
+    db.query(&find.bind(4_242_424_242_i64)).await.ok();
+    for sql in [
+        "UPDATE person SET key = ?",
+        "UPDATE person SET n = length(?) * 100",
+        "SELECT ?::uuid",
+        "SELECT nothing(?)",
+    ] {
+        db.execute(&Statement::new(sql).bind(SECRET))
+            .await
+            .expect_err(sql);
+    }
+    let enqueue = outbox.enqueue_statement("a", "t", SECRET, Some(SECRET), &at(0));
+    db.batch_atomic(&[enqueue.clone()]).await.expect("enqueue");
+    db.batch_atomic(&[enqueue]).await.expect_err("a duplicate");
+    let records = outbox
+        .claim_due(db, &at(1), &at(2), 1)
+        .await
+        .expect("claim");
+    let retry = Retry {
+        lease: &records[0].lease,
+        next_attempt_at: &at(3),
+        error: SECRET,
+    };
+    outbox
+        .retry_claimed(db, &at(1), &[retry])
+        .await
+        .expect("retry");
+    outbox
+        .export_subject(db, SECRET, None, 10)
+        .await
+        .expect("export");
+    let sleep = Statement::new("SELECT ?::text AS who FROM pg_sleep(1.2)").bind(SECRET);
+    db.query(&sleep)
+        .await
+        .expect("a slow statement, which sqlx warns of");
+    let cut = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        place.cut().await;
+    };
+    let (answer, ()) = tokio::join!(db.query(&sleep), cut);
+    answer.expect_err("it was cut off");
+    outbox.erase_subject(db, SECRET, 10).await.expect("erase");
+    db.execute(&Statement::new("DELETE FROM person WHERE email = ?").bind(SECRET))
+        .await
+        .expect("delete");
+}
