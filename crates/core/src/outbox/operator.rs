@@ -91,7 +91,15 @@ impl Outbox {
                 DbError::new(crate::Kind::Corrupt, "counting rows returned no row")
             })?;
             let oldest_due = match row.get::<Option<String>>("oldest_due_at")? {
-                Some(due_at) => Some(parse_time(&now)? - parse_time(&due_at)?),
+                Some(due_at) => {
+                    let due_at = parse_time(&due_at).map_err(|_| {
+                        DbError::new(
+                            crate::Kind::Corrupt,
+                            "the time from which a row is due is no time",
+                        )
+                    })?;
+                    Some(parse_time(&now)? - due_at)
+                }
                 None => None,
             };
             Ok(OutboxStats {
