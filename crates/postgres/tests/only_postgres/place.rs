@@ -25,25 +25,35 @@ pub(crate) fn server() -> Option<String> {
 /// A schema of its own, which the next run of the tests would find empty again.
 pub(crate) struct Place {
     pub(crate) name: String,
+    server: String,
     pub(crate) admin: Client,
 }
 
 impl Place {
     pub(crate) async fn new() -> Self {
+        Self::on(&server().expect("a server")).await
+    }
+
+    /// One on another server.
+    pub(crate) async fn on(server: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("only_{}_{number}", std::process::id());
-        let admin = client(&server().expect("a server")).await;
+        let admin = client(server).await;
         let sql = format!(
             "DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}; SET search_path = {name}"
         );
         admin.batch_execute(&sql).await.expect("make a schema");
-        Self { name, admin }
+        Self {
+            name,
+            server: server.to_owned(),
+            admin,
+        }
     }
 
     /// A URL by which connections work in this schema and bear its name.
     pub(crate) fn url(&self) -> String {
-        self.url_at(&server().expect("a server"), "")
+        self.url_at(&self.server, "")
     }
 
     /// The same on another server, with more settings for the session.
@@ -200,6 +210,15 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::Bytes(bytes) => format!("{bytes:?}"),
         other => format!("{other:?}"),
     }
+}
+
+/// The connection of a place again, once the server is there again.
+pub(crate) async fn reconnect(url: &str, name: &str) -> Option<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+    tokio::spawn(connection);
+    let path = format!("SET search_path = {name}");
+    client.batch_execute(&path).await.ok()?;
+    Some(client)
 }
 
 async fn client(url: &str) -> Client {

@@ -140,9 +140,9 @@ pub(crate) async fn a_lost_claim_comes_back() {
 }
 
 /// A server of this test's own.
-struct Server {
+pub(crate) struct Server {
     directory: PathBuf,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
@@ -164,7 +164,7 @@ impl Server {
     }
 
     /// One of the version that the other tests run on.
-    async fn start(place: &Place) -> Self {
+    pub(crate) async fn start(place: &Place) -> Self {
         let version = place
             .number("SELECT current_setting('server_version_num')::bigint / 10000")
             .await;
@@ -183,7 +183,7 @@ impl Server {
         self.directory.to_str().expect("a path")
     }
 
-    fn restart(&self, crash: bool) {
+    pub(crate) fn restart(&self, crash: bool) {
         Self::engine(&[if crash { "crash" } else { "stop" }, self.path()]);
         std::thread::sleep(Duration::from_millis(300));
         let engine =

@@ -7,17 +7,8 @@ use std::time::{Duration, Instant};
 
 use duebox_postgres::{Claim, Database, DbError, Enqueue, Kind, Outbox, Statement, format_time};
 
-use crate::place::{Place, sqlx_at, tokio_at};
-
-/// How long it goes on.
-fn length() -> Duration {
-    let minutes = std::env::var("DUEBOX_TEST_SOAK_MINUTES")
-        .ok()
-        .and_then(|minutes| minutes.parse::<u64>().ok());
-    minutes.map_or(Duration::from_secs(5), |minutes| {
-        Duration::from_secs(60 * minutes)
-    })
-}
+use crate::place::{self, Place, sqlx_at, tokio_at};
+use crate::recovery::Server;
 
 /// The time at which a loop last got something done.
 struct Pulse(AtomicU64);
@@ -71,10 +62,37 @@ async fn drain(db: &dyn Database, outbox: &Outbox, name: &str) -> Result<usize, 
     Ok(count)
 }
 
+/// The long form has a server of its own, which is restarted twice.
+pub(crate) async fn nothing_is_lost_while_connections_are_killed() {
+    let minutes = std::env::var("DUEBOX_TEST_SOAK_MINUTES")
+        .ok()
+        .and_then(|minutes| minutes.parse::<u64>().ok());
+    let Some(minutes) = minutes else {
+        return run(Place::new().await, Duration::from_secs(5), None).await;
+    };
+    let place = Place::new().await;
+    let own = Arc::new(Server::start(&place).await);
+    let length = Duration::from_secs(60 * minutes);
+    let restarts = tokio::task::spawn_blocking({
+        let own = Arc::clone(&own);
+        move || {
+            for crash in [false, true] {
+                std::thread::sleep(length / 3);
+                own.restart(crash);
+            }
+        }
+    });
+    run(Place::on(&own.url).await, length, Some(own.url.clone())).await;
+    restarts.await.expect("restarts");
+    tokio::task::spawn_blocking(move || drop(own))
+        .await
+        .expect("down");
+    place.close().await;
+}
+
 /// Nothing is lost, nothing held by two at once, and every loop goes on within
 /// seconds.
-pub(crate) async fn nothing_is_lost_while_connections_are_killed() {
-    let place = Place::new().await;
+async fn run(mut place: Place, length: Duration, restarted: Option<String>) {
     place.make_outbox().await;
     place.run("CREATE TABLE state (id text PRIMARY KEY); CREATE TABLE delivered (id text, holder text)").await;
     let tokio: Arc<dyn Database> = Arc::new(tokio_at(&place.url(), 8).await);
@@ -127,7 +145,7 @@ pub(crate) async fn nothing_is_lost_while_connections_are_killed() {
     let enqueuers: Vec<_> = (0..8).map(|task| spawn(task, &enqueuing)).collect();
     let drainers: Vec<_> = (8..16).map(|task| spawn(task, &draining)).collect();
     let mut stalled = HashMap::new();
-    while started.elapsed() < length() {
+    while started.elapsed() < length {
         tokio::time::sleep(Duration::from_millis(60)).await;
         let kill = format!(
             "SELECT count(pg_terminate_backend(pid)) FROM (
@@ -135,7 +153,14 @@ pub(crate) async fn nothing_is_lost_while_connections_are_killed() {
              ) AS one",
             place.name
         );
-        place.number(&kill).await;
+        if place.admin.query_one(&kill, &[]).await.is_err() {
+            let url = restarted
+                .as_deref()
+                .expect("the connection is lost only where there are restarts");
+            if let Some(admin) = place::reconnect(url, &place.name).await {
+                place.admin = admin;
+            }
+        }
         for (task, pulse) in pulses.iter().enumerate() {
             let age = started.elapsed().as_millis() as u64 - pulse.0.load(Ordering::SeqCst);
             if age > 5_000 {
