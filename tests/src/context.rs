@@ -185,7 +185,7 @@ pub(crate) fn assert_refused<T: std::fmt::Debug>(answer: Result<T, DbError>, kin
 /// Waits for `future`, and fails rather than hang if it waits for what never
 /// comes, such as a lock that nobody gives back. It measures nothing.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    let limit = std::time::Duration::from_secs(120);
+    let limit = std::time::Duration::from_mins(2);
     tokio::time::timeout(limit, future)
         .await
         .expect("the call hangs")

@@ -31,6 +31,12 @@ pub trait Harness: Send + Sync + 'static {
         None
     }
 
+    /// Whether to test the suite too: that it finds stores broken on purpose,
+    /// made of this harness's own. See [`broken`](crate::broken).
+    fn checks_suite(&self) -> bool {
+        false
+    }
+
     /// A new, empty database (or schema, or file) that no other test sees.
     async fn open(&self) -> Box<dyn Sandbox>;
 }
@@ -72,6 +78,10 @@ pub trait Sandbox: Send + Sync {
     }
 
     /// Removes the database. A test that panicked does not come here.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "a future that does nothing by default"
+    )]
     async fn close(self: Box<Self>) {}
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod broken;
 mod chapters;
 mod context;
 mod harness;
@@ -8,6 +9,7 @@ mod recording;
 mod run;
 mod unreliable;
 
+pub use self::broken::{Broken, broken};
 pub use self::context::Context;
 pub use self::harness::{Harness, Hook, Plan, Sandbox, Schema};
 pub use self::receipts::{

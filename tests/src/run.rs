@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::{chapters, receipts};
-use crate::{Context, Harness, Hook, Schema};
+use crate::{Context, Harness, Hook, Schema, broken, chapters, receipts};
 
 type Run = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -56,8 +55,8 @@ impl Test {
         let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test)));
         runtime.shutdown_background();
         outcome.map_err(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            text.or_else(|| panic.downcast_ref::<&str>().copied())
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            said.or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("panicked")
                 .to_owned()
         })
@@ -82,13 +81,18 @@ pub fn run(harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
                 Some(harness) => receipts::trials(&harness),
                 None => receipts::absent(&harness.name()),
             };
-            trials(harness).into_iter().chain(receipts)
+            let broken = if harness.checks_suite() && harness.unavailable().is_none() {
+                broken::trials(&harness)
+            } else {
+                Vec::new()
+            };
+            trials(&harness).into_iter().chain(receipts).chain(broken)
         })
         .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn trials(harness: Arc<dyn Harness>) -> Vec<Trial> {
+fn trials(harness: &Arc<dyn Harness>) -> Vec<Trial> {
     let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
     let mut trials = Vec::new();
     for schema in Schema::ALL {
@@ -104,7 +108,7 @@ fn trials(harness: Arc<dyn Harness>) -> Vec<Trial> {
                     .with_kind(format!("not run: the harness has no hook {hook:?}"))
                     .with_ignored_flag(true),
                 (None, None) => {
-                    let harness = Arc::clone(&harness);
+                    let harness = Arc::clone(harness);
                     Trial::test(name, move || Ok(test.run(&*harness, schema)?))
                 }
             };

@@ -147,6 +147,10 @@ impl Harness for TokioPostgres {
         &[Hook::Explain, Hook::Cut, Hook::Lock]
     }
 
+    fn checks_suite(&self) -> bool {
+        true
+    }
+
     async fn open(&self) -> Box<dyn Sandbox> {
         let schema = Schema::new().await;
         let database = connect(&schema).await;
@@ -203,7 +207,10 @@ mod sqlx_postgres {
     use duebox_postgres::SqlxPostgresDatabase;
     use duebox_postgres::sqlx::postgres::PgPoolOptions;
 
-    use super::*;
+    use super::{
+        Arc, Database, DbError, Harness, Hook, Outbox, Plan, Sandbox, Schema, Statement,
+        TokioPostgres, async_trait, explain, unavailable,
+    };
 
     pub(crate) struct Sqlx;
 

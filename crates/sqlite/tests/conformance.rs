@@ -30,6 +30,10 @@ impl Harness for Files {
         &[Hook::Explain]
     }
 
+    fn checks_suite(&self) -> bool {
+        self.1 == "sqlite"
+    }
+
     async fn open(&self) -> Box<dyn Sandbox> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

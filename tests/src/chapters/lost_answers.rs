@@ -293,8 +293,8 @@ async fn a_drain_through_lost_answers_leaves_no_row(cx: Arc<Context>) {
 }
 
 async fn an_error_that_says_not_applied_left_nothing(cx: Arc<Context>) {
-    const TASKS: usize = 4;
-    const BATCHES: usize = 40;
+    const TASKS: i64 = 4;
+    const BATCHES: i64 = 40;
     cx.make_account().await;
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
@@ -338,7 +338,7 @@ async fn an_error_that_says_not_applied_left_nothing(cx: Arc<Context>) {
             Err(error) => assert_eq!(error.kind(), Kind::Unavailable, "{error}"),
         }
     }
-    let all = (TASKS * BATCHES) as i64;
+    let all = TASKS * BATCHES;
     assert_eq!(
         (cx.count_in("account").await, cx.count().await),
         (all, all),

@@ -33,11 +33,11 @@ macro_rules! chapter {
                 needs: None,
                 run: |context| Box::pin($test(context)),
             }),*];
-            $($(tests.push($crate::Test {
+            $(tests.extend([$($crate::Test {
                 name: concat!(stringify!($chapter), "::", stringify!($hooked)),
                 needs: Some($hook),
                 run: |context| Box::pin($hooked(context)),
-            });)+)*
+            }),+]);)*
             tests
         }
     };

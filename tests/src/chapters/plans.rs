@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use duebox_core::{
-    Claim, ClaimCursor, Database, Dialect, Lease, ListOptions, PARKED, Retry, Statement, Value,
+    Claim, ClaimCursor, Database, Dialect, Lease, LeaseOutcome, ListOptions, PARKED, Retry,
+    Statement, Value,
 };
 
 use super::chapter;
@@ -245,7 +246,7 @@ async fn fenced_calls_find_rows_by_their_key(cx: Arc<Context>) {
                 _ => outbox.park_claimed(db, leases, now, "no").await,
             };
             let outcomes = outcomes.expect("a fenced call");
-            assert!(outcomes.into_iter().all(|outcome| outcome.is_held()));
+            assert!(outcomes.into_iter().all(LeaseOutcome::is_held));
             on.reads(&cx, Index::Primary).await;
         }
     }
