@@ -88,7 +88,8 @@ async fn an_id_that_is_there_is_a_conflict_until_its_row_is_gone(cx: Arc<Context
         assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
     };
     refused(cx.db.execute(&again).await);
-    assert_refused(cx.batch(&[again.clone()]).await, Kind::Conflict);
+    let batch = [again.clone(), again.clone()];
+    assert_refused(cx.batch(&batch).await, Kind::Conflict);
     assert_eq!(cx.entry("a").await, before);
 
     let lease = cx.claim_one(&at(0), &at(10)).await.lease;
@@ -192,7 +193,7 @@ async fn the_builder_writes_what_the_statement_writes(cx: Arc<Context>) {
     let said = cx.entry("a").await;
     for id in ["b", "c"] {
         let mut built = cx.entry(id).await;
-        built.id = said.id.clone();
+        built.id.clone_from(&said.id);
         assert_eq!(built, said);
     }
     let least = cx.entry("d").await;

@@ -258,11 +258,11 @@ async fn the_oldest_due_come_first_under_a_load_that_is_too_much(cx: Arc<Context
     // Each second five rows come and four can be worked off, while ten others
     // fail whenever they are tried and come back five seconds later. What a
     // claim must hand out is known from when each row is due, and its id.
-    let mut due: BTreeMap<(u64, String), ()> = BTreeMap::new();
+    let mut due: BTreeSet<(u64, String)> = BTreeSet::new();
     for number in 0..10 {
         let id = format!("retried-{number}");
         cx.enqueue(&id, &at(0)).await;
-        due.insert((0, id), ());
+        due.insert((0, id));
     }
     let mut tries: BTreeMap<String, u32> = BTreeMap::new();
     for now in 1..=60_u64 {
@@ -272,10 +272,10 @@ async fn the_oldest_due_come_first_under_a_load_that_is_too_much(cx: Arc<Context
                 numbered(usize::try_from(now).expect("small"))
             );
             cx.enqueue(&id, &at(now)).await;
-            due.insert((now, id), ());
+            due.insert((now, id));
         }
         let batch = cx.claim(&at(now), &at(now + 30), 4).await;
-        let oldest: Vec<(u64, String)> = due.keys().take(4).cloned().collect();
+        let oldest: Vec<(u64, String)> = due.iter().take(4).cloned().collect();
         let expected: Vec<&str> = oldest.iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(ids(&batch), expected, "at {now}");
         for key in &oldest {
@@ -297,7 +297,7 @@ async fn the_oldest_due_come_first_under_a_load_that_is_too_much(cx: Arc<Context
             };
             let outcome = cx.outbox.retry_claimed(&*cx.db, &at(now), &[retry]).await;
             assert_eq!(outcome.expect("retry"), [LeaseOutcome::Held]);
-            due.insert((now + 5, record.id), ());
+            due.insert((now + 5, record.id));
         }
     }
     assert_eq!(tries.len(), 10, "each had its turn");

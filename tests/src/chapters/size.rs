@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use duebox_core::{
-    Claim, Enqueue, Kind, LeaseOutcome, MAX_PAYLOAD_BYTES, Outbox, Retry, parse_time,
-};
+use duebox_core::{Claim, Enqueue, Kind, LeaseOutcome, MAX_PAYLOAD_BYTES, Outbox, parse_time};
 
 use super::chapter;
 use crate::Context;

@@ -95,16 +95,16 @@ impl Thing {
 async fn an_integer_binds_to_every_column_that_can_hold_it(cx: Arc<Context>) {
     let types: &[(&str, i64, i64)] = match cx.dialect() {
         Dialect::Postgres => &[
-            ("SMALLINT", i16::MIN as i64, i16::MAX as i64),
-            ("INTEGER", i32::MIN as i64, i32::MAX as i64),
+            ("SMALLINT", -(1 << 15), (1 << 15) - 1),
+            ("INTEGER", -(1 << 31), (1 << 31) - 1),
             ("BIGINT", i64::MIN, i64::MAX),
         ],
         Dialect::MySql => &[
-            ("TINYINT", i8::MIN as i64, i8::MAX as i64),
-            ("SMALLINT", i16::MIN as i64, i16::MAX as i64),
+            ("TINYINT", -(1 << 7), (1 << 7) - 1),
+            ("SMALLINT", -(1 << 15), (1 << 15) - 1),
             ("MEDIUMINT", -(1 << 23), (1 << 23) - 1),
-            ("INT", i32::MIN as i64, i32::MAX as i64),
-            ("INT UNSIGNED", 0, u32::MAX as i64),
+            ("INT", -(1 << 31), (1 << 31) - 1),
+            ("INT UNSIGNED", 0, (1 << 32) - 1),
             ("BIGINT", i64::MIN, i64::MAX),
         ],
         _ => &[("INTEGER", i64::MIN, i64::MAX)],
