@@ -44,7 +44,7 @@ async fn sign_up(pool: &Pool, db: &PostgresDatabase, outbox: &Outbox) -> Result<
 
 async fn drain(db: &PostgresDatabase, outbox: &Outbox) -> Result<usize, Failure> {
     let now = db.now().await?;
-    let lease_until = now + std::time::Duration::from_secs(60);
+    let lease_until = now + std::time::Duration::from_mins(1);
     let records = outbox
         .claim(db, &Claim::new(now.to_rfc3339(), lease_until.to_rfc3339()))
         .await?;

@@ -58,7 +58,7 @@ async fn drain(
     outbox: &Outbox,
 ) -> Result<usize, Failure> {
     let now = db.now().await?;
-    let lease_until = now + std::time::Duration::from_secs(60);
+    let lease_until = now + std::time::Duration::from_mins(1);
     let records = outbox
         .claim(db, &Claim::new(now.to_rfc3339(), lease_until.to_rfc3339()))
         .await?;

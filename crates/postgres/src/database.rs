@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use deadpool_postgres::Pool;
+use deadpool_postgres::{ClientWrapper, Pool};
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
 
@@ -153,9 +153,6 @@ impl PostgresDatabase {
             if failure.broken || failure.rerun == Rerun::Elsewhere || connection.is_closed() {
                 return outcome;
             }
-            if failure.rerun == Rerun::StalePlan {
-                connection.statement_cache.clear();
-            }
             if in_transaction && connection.batch_execute("ROLLBACK").await.is_err() {
                 return outcome;
             }
@@ -166,32 +163,71 @@ impl PostgresDatabase {
 
     async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
         let connection = self.checkout().await?;
-        let outcome = if self.prepared {
-            Prepared(&connection).count(statement).await
-        } else {
-            Unprepared(&**connection).count(statement).await
-        };
+        let mut outcome = self.count(&connection, statement).await;
+        if self.is_stale(&outcome) {
+            connection.statement_cache.clear();
+            outcome = self.count(&connection, statement).await;
+        }
         self.ended(connection, outcome, false).await
     }
 
     async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let connection = self.checkout().await?;
-        let outcome = if self.prepared {
-            Prepared(&connection).rows(statement).await
-        } else {
-            Unprepared(&**connection).rows(statement).await
-        };
+        let mut outcome = self.rows(&connection, statement).await;
+        if self.is_stale(&outcome) {
+            connection.statement_cache.clear();
+            outcome = self.rows(&connection, statement).await;
+        }
         self.ended(connection, outcome, false).await
     }
 
     async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
         let connection = self.checkout().await?;
-        let outcome = if self.prepared {
-            batch::prepared(&connection, statements).await
-        } else {
-            batch::unprepared(&connection, statements).await
-        };
+        let mut outcome = self.batch(&connection, statements).await;
+        if self.is_stale(&outcome) && connection.batch_execute("ROLLBACK").await.is_ok() {
+            connection.statement_cache.clear();
+            outcome = self.batch(&connection, statements).await;
+        }
         self.ended(connection, outcome, true).await
+    }
+
+    async fn count(&self, on: &ClientWrapper, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        if self.prepared {
+            Prepared(on).count(statement).await
+        } else {
+            Unprepared(&**on).count(statement).await
+        }
+    }
+
+    async fn rows(
+        &self,
+        on: &ClientWrapper,
+        statement: &Rendered<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        if self.prepared {
+            Prepared(on).rows(statement).await
+        } else {
+            Unprepared(&**on).rows(statement).await
+        }
+    }
+
+    async fn batch(
+        &self,
+        on: &ClientWrapper,
+        statements: &[Rendered<'_>],
+    ) -> Result<Vec<u64>, Failure> {
+        if self.prepared {
+            batch::prepared(on, statements).await
+        } else {
+            batch::unprepared(on, statements).await
+        }
+    }
+
+    /// Whether it failed over what the connection keeps of before a migration.
+    /// Nothing of it was done, and it is done again once, on that connection: every
+    /// other one of the pool may be no better.
+    fn is_stale<T>(&self, outcome: &Result<T, Failure>) -> bool {
+        self.prepared && matches!(outcome, Err(failure) if failure.rerun == Rerun::StalePlan)
     }
 }
 

@@ -22,7 +22,8 @@ pub(crate) enum Rerun {
     No,
     /// A deadlock, or a conflict with another transaction.
     Contention,
-    /// A cached statement no longer fits the schema, or the server forgot it.
+    /// A statement that the connection keeps no longer fits the schema, or the
+    /// server forgot it; to be prepared anew on the same connection.
     StalePlan,
     /// Somebody else left the connection in a failed transaction.
     Elsewhere,

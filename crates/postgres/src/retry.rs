@@ -17,7 +17,6 @@ pub(crate) async fn retried<T, F>(work: impl Fn() -> F + Send + Sync) -> Result<
 where
     F: Future<Output = Result<T, Failure>> + Send,
 {
-    let mut stale = false;
     for attempt in 1.. {
         let failure = match work().await {
             Ok(done) => return Ok(done),
@@ -26,8 +25,6 @@ where
         match failure.rerun {
             Rerun::Contention if attempt < ATTEMPTS => tokio::time::sleep(pause(attempt)).await,
             Rerun::Elsewhere if attempt < ATTEMPTS => {}
-            // The cache of that connection is empty now.
-            Rerun::StalePlan if !stale => stale = true,
             _ => return Err(failure.error),
         }
     }

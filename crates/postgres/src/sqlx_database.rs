@@ -152,21 +152,7 @@ impl SqlxPostgresDatabase {
             if failure.broken || failure.rerun == Rerun::Elsewhere {
                 return outcome;
             }
-            let rollback = "ROLLBACK";
-            if in_transaction
-                && sqlx::raw_sql(rollback)
-                    .execute(&mut *connection)
-                    .await
-                    .is_err()
-            {
-                return outcome;
-            }
-            if failure.rerun == Rerun::StalePlan {
-                self.shared.learnt.forget();
-            }
-            if failure.rerun == Rerun::StalePlan
-                && connection.clear_cached_statements().await.is_err()
-            {
+            if !self.is_rolled_back(&mut connection, in_transaction).await {
                 return outcome;
             }
         }
@@ -180,39 +166,80 @@ impl SqlxPostgresDatabase {
             return Ok(counts.into_iter().sum());
         }
         let mut connection = self.checkout().await?;
-        let outcome = self.prepared(&mut connection).count(statement).await;
+        let mut outcome = self.prepared(&mut connection).count(statement).await;
+        if is_stale(&outcome) {
+            self.forget(&mut connection).await?;
+            outcome = self.prepared(&mut connection).count(statement).await;
+        }
         self.ended(connection, outcome, false).await
     }
 
     async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let mut connection = self.checkout().await?;
-        if self.prepared {
-            let outcome = self.prepared(&mut connection).rows(statement).await;
-            return self.ended(connection, outcome, false).await;
+        let mut outcome = self.rows(&mut connection, statement).await;
+        if is_stale(&outcome) && self.is_rolled_back(&mut connection, !self.prepared).await {
+            self.forget(&mut connection).await?;
+            outcome = self.rows(&mut connection, statement).await;
         }
-        let outcome = async {
-            let mut session = self.unprepared(&mut connection);
-            session::begin(&mut session).await?;
-            let rows = session
-                .rows(statement)
-                .await
-                .map_err(Failure::not_applied)?;
-            session::commit(&mut session).await?;
-            Ok(rows)
-        };
-        let outcome = outcome.await;
-        self.ended(connection, outcome, true).await
+        self.ended(connection, outcome, !self.prepared).await
     }
 
     async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
         let mut connection = self.checkout().await?;
-        let outcome = if self.prepared {
-            transaction(self.prepared(&mut connection), statements).await
-        } else {
-            transaction(self.unprepared(&mut connection), statements).await
-        };
+        let mut outcome = self.batch(&mut connection, statements).await;
+        if is_stale(&outcome) && self.is_rolled_back(&mut connection, true).await {
+            self.forget(&mut connection).await?;
+            outcome = self.batch(&mut connection, statements).await;
+        }
         self.ended(connection, outcome, true).await
     }
+
+    async fn rows(
+        &self,
+        on: &mut PgConnection,
+        statement: &Rendered<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        if self.prepared {
+            return self.prepared(on).rows(statement).await;
+        }
+        let mut session = self.unprepared(on);
+        session::begin(&mut session).await?;
+        let rows = session
+            .rows(statement)
+            .await
+            .map_err(Failure::not_applied)?;
+        session::commit(&mut session).await?;
+        Ok(rows)
+    }
+
+    async fn batch(
+        &self,
+        on: &mut PgConnection,
+        statements: &[Rendered<'_>],
+    ) -> Result<Vec<u64>, Failure> {
+        if self.prepared {
+            transaction(self.prepared(on), statements).await
+        } else {
+            transaction(self.unprepared(on), statements).await
+        }
+    }
+
+    async fn is_rolled_back(&self, on: &mut PgConnection, in_transaction: bool) -> bool {
+        !in_transaction || self.unprepared(on).command("ROLLBACK").await.is_ok()
+    }
+
+    /// Forgets what was prepared on this connection and what is known of types.
+    async fn forget(&self, on: &mut PgConnection) -> Result<(), Failure> {
+        self.shared.learnt.forget();
+        Ok(on.clear_cached_statements().await?)
+    }
+}
+
+/// Whether it failed over what is kept of before a migration. Nothing of it was
+/// done, and it is done again once, on that connection: every other one of the pool
+/// may be no better.
+fn is_stale<T>(outcome: &Result<T, Failure>) -> bool {
+    matches!(outcome, Err(failure) if failure.rerun == Rerun::StalePlan)
 }
 
 async fn transaction<S: Session>(

@@ -1,5 +1,13 @@
 //! What the shared suite cannot ask, on a real server.
 
+// The counts are small, and each test tells one story.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::too_many_lines
+)]
+
 mod cancel;
 mod claims;
 mod errors;

@@ -144,10 +144,7 @@ pub(crate) async fn every_way(
     url: &str,
     connections: u32,
 ) -> Vec<(&'static str, Arc<dyn Database>)> {
-    let (tokio, sqlx) = (
-        tokio_at(url, connections).await,
-        sqlx_at(url, connections).await,
-    );
+    let (tokio, sqlx) = (tokio_at(url, connections).await, sqlx_at(url, connections));
     vec![
         ("tokio-postgres", Arc::new(tokio.clone())),
         (
@@ -169,7 +166,7 @@ pub(crate) async fn tokio_at(url: &str, connections: u32) -> PostgresDatabase {
     options.connect().await.expect("connect")
 }
 
-pub(crate) async fn sqlx_at(url: &str, connections: u32) -> SqlxPostgresDatabase {
+pub(crate) fn sqlx_at(url: &str, connections: u32) -> SqlxPostgresDatabase {
     SqlxPostgresDatabase::from_pool(sqlx_pool(url, connections))
 }
 

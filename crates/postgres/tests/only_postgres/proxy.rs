@@ -25,8 +25,6 @@ struct Control {
     delay: Duration,
     /// What the server answers is lost.
     mute: AtomicBool,
-    /// Nobody is let in.
-    closed: AtomicBool,
 }
 
 impl Proxy {
@@ -36,7 +34,6 @@ impl Proxy {
         let control = Arc::new(Control {
             delay,
             mute: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
         });
         let (cut, cuts) = watch::channel(0);
         let server = address();
@@ -44,9 +41,6 @@ impl Proxy {
             let control = Arc::clone(&control);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    if control.closed.load(Ordering::SeqCst) {
-                        continue;
-                    }
                     let (control, mut cuts, server) =
                         (Arc::clone(&control), cuts.clone(), server.clone());
                     tokio::spawn(async move {
@@ -73,11 +67,6 @@ impl Proxy {
     /// From now on what the server answers is lost, or not.
     pub(crate) fn mute(&self, mute: bool) {
         self.control.mute.store(mute, Ordering::SeqCst);
-    }
-
-    /// From now on nobody is let in, or everybody is.
-    pub(crate) fn close(&self, closed: bool) {
-        self.control.closed.store(closed, Ordering::SeqCst);
     }
 
     /// Ends all connections.

@@ -207,7 +207,7 @@ impl Drop for Server {
 pub(crate) async fn a_restarted_server_is_found_again() {
     let place = Place::new().await;
     let own = Server::start(&place).await;
-    let (tokio, sqlx) = (tokio_at(&own.url, 3).await, sqlx_at(&own.url, 3).await);
+    let (tokio, sqlx) = (tokio_at(&own.url, 3).await, sqlx_at(&own.url, 3));
     tokio.migrate().await.expect("migrate");
     let ways: Vec<Arc<dyn Database>> = vec![
         Arc::new(tokio.clone()),

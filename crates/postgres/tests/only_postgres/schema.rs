@@ -108,7 +108,7 @@ pub(crate) async fn sixteen_migrate_at_once() {
                         db.migrate().await?;
                         db.migrate_outbox(&outbox).await
                     } else {
-                        let db = sqlx_at(&url, 1).await;
+                        let db = sqlx_at(&url, 1);
                         db.migrate_outbox(&outbox).await?;
                         db.migrate().await
                     }
@@ -326,11 +326,7 @@ pub(crate) async fn a_server_that_reads_backslashes_is_unsupported() {
         "{error}"
     );
     assert!(error.to_string().contains("unsupported server"), "{error}");
-    let error = sqlx_at(&url, 1)
-        .await
-        .now()
-        .await
-        .expect_err("it is unsupported");
+    let error = sqlx_at(&url, 1).now().await.expect_err("it is unsupported");
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     place.close().await;
 }

@@ -96,7 +96,7 @@ async fn run(mut place: Place, length: Duration, restarted: Option<String>) {
     place.make_outbox().await;
     place.run("CREATE TABLE state (id text PRIMARY KEY); CREATE TABLE delivered (id text, holder text)").await;
     let tokio: Arc<dyn Database> = Arc::new(tokio_at(&place.url(), 8).await);
-    let sqlx: Arc<dyn Database> = Arc::new(sqlx_at(&place.url(), 8).await);
+    let sqlx: Arc<dyn Database> = Arc::new(sqlx_at(&place.url(), 8));
     let (enqueuing, draining) = (
         Arc::new(AtomicBool::new(true)),
         Arc::new(AtomicBool::new(true)),
@@ -105,7 +105,7 @@ async fn run(mut place: Place, length: Duration, restarted: Option<String>) {
     let pulses: Arc<Vec<Pulse>> = Arc::new((0..16).map(|_| Pulse(AtomicU64::new(0))).collect());
     let outbox = Outbox::new("outbox");
     let spawn = |task: usize, go: &Arc<AtomicBool>| {
-        let db = if task % 2 == 0 {
+        let db = if task.is_multiple_of(2) {
             Arc::clone(&tokio)
         } else {
             Arc::clone(&sqlx)

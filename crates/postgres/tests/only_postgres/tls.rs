@@ -69,7 +69,7 @@ async fn server(acceptor: Option<TlsAcceptor>) -> (u16, Arc<AtomicUsize>) {
     (port, encrypted)
 }
 
-/// An SSLRequest is 8 bytes, and whatever else comes first is longer.
+/// An `SSLRequest` is 8 bytes, and whatever else comes first is longer.
 async fn serve(mut client: TcpStream, acceptor: Option<TlsAcceptor>, encrypted: Arc<AtomicUsize>) {
     let mut request = [0; 8];
     if client.read_exact(&mut request).await.is_err() {

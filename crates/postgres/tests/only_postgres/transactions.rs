@@ -351,7 +351,7 @@ pub(crate) async fn no_deadlock_reaches_the_caller() {
             "tokio-postgres",
             Arc::new(tokio_at(&url, 4).await) as Arc<dyn Database>,
         ),
-        ("sqlx", Arc::new(sqlx_at(&url, 4).await)),
+        ("sqlx", Arc::new(sqlx_at(&url, 4))),
     ] {
         let before = place.number("SELECT sum(n) FROM state").await;
         let tasks: Vec<_> = (0..4)
