@@ -182,8 +182,8 @@ impl Database for SqliteDatabase {
         match owned(statement)? {
             Ok(statement) => rows(self.work(Work::Query(statement)).await?),
             Err(statement) => {
-                self.with_connection(move |conn| statement.query(conn))
-                    .await?
+                let found = self.with_connection(move |conn| statement.query(conn));
+                found.await?.map(|found| found.rows)
             }
         }
     }
@@ -212,7 +212,7 @@ impl Database for SqliteDatabase {
 
 fn rows(done: Done) -> Result<Vec<Row>, DbError> {
     match done {
-        Done::Rows(rows) => Ok(rows),
+        Done::Rows(found) => Ok(found.rows),
         _ => Err(mixed_up()),
     }
 }

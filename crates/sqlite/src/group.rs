@@ -1,7 +1,7 @@
 //! Many small transactions in one.
 //!
 //! What waits in the queue when the lock is had is done in one transaction, in
-//! which each job has a savepoint, and every caller is answered after its
+//! which each job can be undone, and every caller is answered after its
 //! COMMIT: one sync of the disk for all. A job must not feel another. So if
 //! the transaction ended under a job, or the COMMIT is refused for what one of
 //! them did, all of it is undone, nobody was answered, and each runs again in a
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use duebox_core::{DbError, Kind, Outcome};
 use rusqlite::Connection;
 
-use crate::error;
 use crate::job::{Done, Job, Message};
+use crate::undo::{Scope, Undo, step};
 use crate::writer::{Writer, guarded};
 
 /// A transaction takes no more jobs once it has so many,
@@ -22,6 +22,19 @@ const MAX_JOBS: usize = 256;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// or once it has held the lock for so long.
 const MAX_HOLD: Duration = Duration::from_millis(50);
+
+/// Whether there is a database beside the main one, a key that is looked at in
+/// the COMMIT, and what leaves a part of a statement that fails.
+const SCHEMA: &str = "\
+SELECT
+    EXISTS (SELECT 1 FROM pragma_database_list WHERE name NOT IN ('main', 'temp')),
+    COALESCE(MAX(sql LIKE '%initially%deferred%'), 0),
+    COALESCE(MAX(replace(lower(sql), 'failed', '') LIKE '%fail%'), 0)
+FROM (
+    SELECT sql FROM sqlite_schema
+    UNION ALL
+    SELECT sql FROM sqlite_temp_schema
+)";
 
 type Answered = (Job, Result<Done, DbError>);
 
@@ -36,9 +49,10 @@ impl Writer {
         let mut group: Vec<Answered> = Vec::new();
         let mut next = None;
         let mut job = Some(first);
+        let mut scope = Scope::Alone;
         while let Some(current) = job.take() {
             let (alone, solitary) = (group.is_empty(), current.work.is_solitary());
-            let (done, open) = self.in_savepoint(&current, !alone);
+            let (done, open) = self.run_one(&current, scope);
             bytes += current.work.bytes() + done.as_ref().map_or(0, Done::bytes);
             let failed = done.is_err();
             group.push((current, done));
@@ -55,7 +69,7 @@ impl Writer {
                 break;
             }
             if group.len() < MAX_JOBS && bytes < MAX_BYTES && began.elapsed() < MAX_HOLD {
-                (job, next) = self.another();
+                (job, next) = self.another(&mut scope);
             }
         }
         self.end(group);
@@ -63,76 +77,68 @@ impl Writer {
     }
 
     /// The next that may join the transaction, or the next that may not.
-    fn another(&mut self) -> (Option<Job>, Option<Message>) {
+    fn another(&mut self, scope: &mut Scope) -> (Option<Job>, Option<Message>) {
         loop {
-            match self.queue.try_recv() {
-                Ok(Message::Job(job)) if job.is_abandoned() => {}
-                Ok(Message::Job(job)) if !job.work.is_solitary() && self.may_share() => {
-                    return (Some(job), None);
-                }
+            let job = match self.queue.try_recv() {
+                Ok(Message::Job(job)) if job.is_abandoned() => continue,
+                Ok(Message::Job(job)) => job,
                 Ok(message) => return (None, Some(message)),
                 Err(_) => return (None, None),
-            }
+            };
+            return match self.sharing() {
+                Some(shared) if !job.work.is_solitary() => {
+                    *scope = shared;
+                    (Some(job), None)
+                }
+                _ => (None, Some(Message::Job(job))),
+            };
         }
     }
 
-    /// Whether jobs cannot leave anything to each other but their rows.
+    /// How the transaction may be shared, if jobs cannot leave anything to each
+    /// other but their rows.
     ///
     /// A violated foreign key that is looked at only in the COMMIT can be left
     /// by one job and mended by the next, which then would both succeed. SQL
     /// cannot ask whether there is one now, but where no key is deferred there
-    /// is none.
-    fn may_share(&mut self) -> bool {
+    /// is none. What a database that was attached says is not looked at.
+    fn sharing(&mut self) -> Option<Scope> {
         let known = self.sharing;
-        let look = |conn: &Connection| -> rusqlite::Result<(i64, bool)> {
-            let number = |sql: &str| -> rusqlite::Result<i64> {
-                conn.prepare_cached(sql)?.query_row([], |row| row.get(0))
-            };
-            let version = number("PRAGMA schema_version")?;
+        let look = |conn: &Connection| -> rusqlite::Result<(i64, Option<Scope>)> {
+            let mut version = conn.prepare_cached("PRAGMA schema_version")?;
+            let version: i64 = version.query_row([], |row| row.get(0))?;
             if let Some(known) = known.filter(|(of, _)| *of == version) {
                 return Ok(known);
             }
-            let in_the_way = number(
-                "SELECT (SELECT COUNT(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp'))
-                    + (SELECT COUNT(*) FROM sqlite_schema WHERE sql LIKE '%initially%deferred%')
-                    + (SELECT COUNT(*) FROM sqlite_temp_schema WHERE sql LIKE '%initially%deferred%')",
-            )?;
-            Ok((version, in_the_way == 0))
+            let mut schema = conn.prepare_cached(SCHEMA)?;
+            let (attached, deferred, parts) =
+                schema.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let scope = match (attached, deferred, parts) {
+                (true, _, _) | (_, true, _) => None,
+                (_, _, true) => Some(Scope::SharedWithParts),
+                (_, _, false) => Some(Scope::Shared),
+            };
+            Ok((version, scope))
         };
         let found = self.conn().ok().and_then(|conn| look(conn).ok());
         self.sharing = found;
-        found.is_some_and(|(_, may)| may)
+        found.and_then(|(_, scope)| scope)
     }
 
     /// Does one job, undone if it fails, and says whether the transaction is
     /// still open.
-    fn in_savepoint(&mut self, job: &Job, savepoint: bool) -> (Result<Done, DbError>, bool) {
+    fn run_one(&mut self, job: &Job, scope: Scope) -> (Result<Done, DbError>, bool) {
         let conn = match self.conn() {
             Ok(conn) => &*conn,
             Err(error) => return (Err(error), false),
         };
-        let done = guarded(|| {
-            if savepoint {
-                step(conn, "SAVEPOINT duebox")?;
-            }
-            job.work.run(conn)
-        })
-        .map_err(DbError::not_applied);
-        let open = !conn.is_autocommit();
-        if !open && done.is_ok() {
-            let error = DbError::new(Kind::Other, "a statement ended the transaction it was in");
-            return (Err(error), false);
+        let undo = Undo::new(conn, scope);
+        let done = guarded(|| job.work.run(conn, &undo)).map_err(DbError::not_applied);
+        if conn.is_autocommit() {
+            let ended = || DbError::new(Kind::Other, "a statement ended the transaction it was in");
+            return (done.and(Err(ended())), false);
         }
-        if !savepoint || !open {
-            return (done, open);
-        }
-        let undone = || -> Result<(), DbError> {
-            if done.is_err() {
-                step(conn, "ROLLBACK TO duebox")?;
-            }
-            step(conn, "RELEASE duebox")
-        };
-        match undone() {
+        match undo.end(done.is_err()) {
             Ok(()) => (done, true),
             Err(error) => {
                 self.roll_back();
@@ -176,7 +182,7 @@ impl Writer {
                 job.answer(Err(error));
                 continue;
             }
-            let (done, _) = self.in_savepoint(&job, false);
+            let (done, _) = self.run_one(&job, Scope::Alone);
             self.end(vec![(job, done)]);
         }
     }
@@ -198,13 +204,6 @@ impl Writer {
             }
         }
     }
-}
-
-fn step(conn: &Connection, sql: &str) -> Result<(), DbError> {
-    conn.prepare_cached(sql)
-        .and_then(|mut statement| statement.raw_execute())
-        .map(drop)
-        .map_err(|error| error::sort(&error))
 }
 
 fn answer(group: Vec<Answered>) {

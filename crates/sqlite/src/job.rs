@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use duebox_core::{DbError, Dialect, Kind, ReadThenWrite, Rendered, Row, Statement, Value};
+use duebox_core::{DbError, Dialect, Kind, ReadThenWrite, Rendered, Statement, Value};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::row;
+use crate::row::{self, Found};
+use crate::undo::Undo;
 
 /// A rendered statement that belongs to nobody else.
 pub(crate) struct Owned {
@@ -24,7 +25,7 @@ impl Owned {
         }
     }
 
-    pub(crate) fn query(&self, conn: &Connection) -> Result<Vec<Row>, DbError> {
+    pub(crate) fn query(&self, conn: &Connection) -> Result<Found, DbError> {
         row::query(conn, &self.sql, &self.values, None)
     }
 
@@ -51,15 +52,16 @@ impl Owned {
         ])
     }
 
+    /// Whether it may be an error that leaves a part of what it did.
+    ///
+    /// SQLite undoes a statement that fails, but for `OR FAIL`.
+    fn leaves_parts(&self) -> bool {
+        self.expected_rows.is_some() || leaves_parts(&self.sql)
+    }
+
     /// Whether its first word is one of these.
     pub(crate) fn begins_with(&self, words: &[&str]) -> bool {
-        let text = self.sql.trim_start();
-        let end = text
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(text.len());
-        words
-            .iter()
-            .any(|word| text[..end].eq_ignore_ascii_case(word))
+        begins_with(&self.sql, words)
     }
 
     fn bytes(&self) -> usize {
@@ -70,6 +72,28 @@ impl Owned {
         });
         self.sql.len() + values.sum::<usize>()
     }
+}
+
+fn begins_with(sql: &str, words: &[&str]) -> bool {
+    let text = sql.trim_start();
+    let end = text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    words
+        .iter()
+        .any(|word| text[..end].eq_ignore_ascii_case(word))
+}
+
+/// Whether the word `FAIL` stands anywhere.
+fn leaves_parts(sql: &str) -> bool {
+    let is_word =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bytes = sql.as_bytes();
+    bytes.windows(4).enumerate().any(|(at, word)| {
+        word.eq_ignore_ascii_case(b"FAIL")
+            && !is_word(bytes.get(at + 4))
+            && !is_word(at.checked_sub(1).and_then(|at| bytes.get(at)))
+    })
 }
 
 /// Work that is done in a transaction, and can be done anew after it was undone.
@@ -84,16 +108,24 @@ pub(crate) enum Work {
 pub(crate) enum Done {
     Count(u64),
     Counts(Vec<u64>),
-    Rows(Vec<Row>),
+    Rows(Found),
 }
 
 impl Work {
-    /// Does it inside the open transaction. After an error a part may be done.
-    pub(crate) fn run(&self, conn: &Connection) -> Result<Done, DbError> {
+    /// Does it inside the open transaction. After an error nothing of it is
+    /// done, or `undo` has a savepoint.
+    pub(crate) fn run(&self, conn: &Connection, undo: &Undo<'_>) -> Result<Done, DbError> {
         match self {
-            Self::Execute(statement) => statement.execute(conn).map(Done::Count),
-            Self::Query(statement) => statement.query(conn).map(Done::Rows),
+            Self::Execute(statement) => {
+                undo.before(statement.leaves_parts())?;
+                statement.execute(conn).map(Done::Count)
+            }
+            Self::Query(statement) => {
+                undo.before(statement.leaves_parts())?;
+                statement.query(conn).map(Done::Rows)
+            }
             Self::Batch(statements) => {
+                undo.before(statements.len() > 1 || statements.iter().any(Owned::leaves_parts))?;
                 let mut counts = Vec::with_capacity(statements.len());
                 for (index, statement) in statements.iter().enumerate() {
                     let count = statement.execute(conn);
@@ -103,12 +135,20 @@ impl Work {
             }
             Self::Step(step) => {
                 let read = step.read().render(Dialect::Sqlite)?;
-                let rows = row::query(conn, read.sql(), read.values(), Some(step.budget()))?;
-                let writes = step.then(&rows)?;
-                for write in Statement::render_batch(Dialect::Sqlite, &writes)? {
+                let only_reads = begins_with(read.sql(), &["SELECT"]);
+                undo.before(!only_reads)?;
+                let found = row::query(conn, read.sql(), read.values(), Some(step.budget()))?;
+                let writes = step.then(&found.rows)?;
+                let writes = Statement::render_batch(Dialect::Sqlite, &writes)?;
+                undo.before(match &writes[..] {
+                    [] => false,
+                    [write] => write.expected_rows().is_some() || leaves_parts(write.sql()),
+                    _ => true,
+                })?;
+                for write in writes {
                     write.check_rows(row::execute(conn, write.sql(), write.values())?)?;
                 }
-                Ok(Done::Rows(rows))
+                Ok(Done::Rows(found))
             }
         }
     }
@@ -135,15 +175,10 @@ impl Work {
 impl Done {
     /// About how much it holds.
     pub(crate) fn bytes(&self) -> usize {
-        let Self::Rows(rows) = self else { return 0 };
-        rows.iter()
-            .flat_map(|row| row.columns().filter_map(|name| row.value(name).ok()))
-            .map(|value| match value {
-                Value::Text(text) => text.len(),
-                Value::Bytes(bytes) => bytes.len(),
-                _ => 8,
-            })
-            .sum()
+        match self {
+            Self::Rows(found) => found.bytes,
+            Self::Count(_) | Self::Counts(_) => 0,
+        }
     }
 }
 

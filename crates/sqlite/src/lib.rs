@@ -11,6 +11,7 @@ mod migrate;
 mod reader;
 mod row;
 mod transaction;
+mod undo;
 mod writer;
 
 pub use duebox_core::{self, *};

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::config::SqliteOptions;
 use crate::job::{Done, Job, Message, Work};
+use crate::writer::guarded;
 use crate::{connection, row};
 
 /// Threads with a connection each, started as they are needed.
@@ -134,6 +135,6 @@ fn read(conn: &Connection, work: &Work) -> Option<Result<Done, DbError>> {
     if !prepared.readonly() {
         return None;
     }
-    let rows = row::read(&mut prepared, statement.values(), None);
-    Some(rows.map(Done::Rows).map_err(DbError::not_applied))
+    let found = guarded(|| row::read(&mut prepared, statement.values(), None));
+    Some(found.map(Done::Rows).map_err(DbError::not_applied))
 }

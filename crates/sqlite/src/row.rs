@@ -24,13 +24,20 @@ pub(crate) fn execute(conn: &Connection, sql: &str, values: &[Value]) -> Result<
     }
 }
 
+/// Rows, and about how many bytes they hold.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) bytes: usize,
+}
+
 /// Runs a statement and returns its rows, as far as `budget` admits them.
 pub(crate) fn query(
     conn: &Connection,
     sql: &str,
     values: &[Value],
     budget: Option<Budget>,
-) -> Result<Vec<Row>, DbError> {
+) -> Result<Found, DbError> {
     let mut statement = prepare(conn, sql)?;
     read(&mut statement, values, budget)
 }
@@ -48,26 +55,31 @@ pub(crate) fn read(
     statement: &mut Statement<'_>,
     values: &[Value],
     mut budget: Option<Budget>,
-) -> Result<Vec<Row>, DbError> {
+) -> Result<Found, DbError> {
     bind(statement, values)?;
-    let mut found = Vec::new();
-    let mut columns = None;
+    let mut found = Found::default();
+    let mut known = None;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|error| error::sort(&error))? {
         // Not before the first step, which prepares anew if the schema changed.
-        let columns = columns.get_or_insert_with(|| Columns::new(row.as_ref().column_names()));
-        let count = row.as_ref().column_count();
+        let (columns, count) = known.get_or_insert_with(|| {
+            let names = row.as_ref().column_names();
+            let count = names.len();
+            (Columns::new(names), count)
+        });
+        let count = *count;
         let mut values = Vec::with_capacity(count);
+        let mut bytes = 0;
         for index in 0..count {
-            values.push(value(
-                row.get_ref(index).map_err(|error| error::sort(&error))?,
-            ));
+            let value = row.get_ref(index).map_err(|error| error::sort(&error))?;
+            values.push(to_value(value, &mut bytes));
         }
         let row = Row::new(columns.clone(), values);
         if budget.as_mut().is_some_and(|budget| !budget.admits(&row)) {
             break;
         }
-        found.push(row);
+        found.bytes += bytes;
+        found.rows.push(row);
     }
     Ok(found)
 }
@@ -102,7 +114,12 @@ fn bind(statement: &mut Statement<'_>, values: &[Value]) -> Result<(), DbError> 
 }
 
 /// SQLite has values of five types, whatever the columns say.
-fn value(value: ValueRef<'_>) -> Value {
+fn to_value(value: ValueRef<'_>, bytes: &mut usize) -> Value {
+    *bytes += match value {
+        ValueRef::Text(text) => text.len(),
+        ValueRef::Blob(blob) => blob.len(),
+        _ => 8,
+    };
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),

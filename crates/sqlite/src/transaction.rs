@@ -65,7 +65,8 @@ pub fn execute(conn: &Connection, statement: &Statement) -> Result<u64, DbError>
 /// What SQLite answers, as a [`DbError`].
 pub fn query(conn: &Connection, statement: &Statement) -> Result<Vec<Row>, DbError> {
     let rendered = statement.render(Dialect::Sqlite)?;
-    let rows = row::query(conn, rendered.sql(), rendered.values(), None);
+    let found = row::query(conn, rendered.sql(), rendered.values(), None);
+    let rows = found.map(|found| found.rows);
     if conn.is_autocommit() {
         rows
     } else {

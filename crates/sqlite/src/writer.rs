@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::config::{Place, SqliteOptions};
 use crate::job::{Alone, Job, Message, gone};
+use crate::undo::Scope;
 use crate::{busy, connection, error};
 
 /// Opens the database on a thread of its own and returns the queue to it. The
@@ -41,8 +42,8 @@ pub(crate) struct Writer {
     pub(crate) queue: Receiver<Message>,
     /// When the lock was last had.
     progress: Instant,
-    /// The version of the schema, and whether its transactions may be shared.
-    pub(crate) sharing: Option<(i64, bool)>,
+    /// The version of the schema, and how its transactions may be shared.
+    pub(crate) sharing: Option<(i64, Option<Scope>)>,
 }
 
 impl Writer {
@@ -142,7 +143,7 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T, DbError>) -> Result<T, Db
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
         Err(DbError::new(
             Kind::Other,
-            "a step of the caller's panicked inside a transaction",
+            "the work panicked in the thread of the database",
         ))
     })
 }

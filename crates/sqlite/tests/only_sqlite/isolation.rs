@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::support::{Folder, assert_refused, batch, number, run, sql, together};
-use duebox_sqlite::{DbError, Kind, SqliteDatabase, Statement};
+use duebox_sqlite::{Database, DbError, Kind, SqliteDatabase, Statement};
 
 async fn counting(folder: &Folder) -> SqliteDatabase {
     let db = folder.open().await;
@@ -215,4 +215,68 @@ async fn a_shared_commit_that_is_refused_is_tried_by_each_alone() {
             i64::try_from(2 * (3 - failed)).unwrap()
         );
     }
+}
+
+/// One statement each, so that nothing else asks for a savepoint.
+async fn alone(db: &SqliteDatabase, statements: Vec<Statement>) -> Vec<Result<u64, DbError>> {
+    let calls = statements.into_iter().map(|statement| {
+        let db = db.clone();
+        async move { db.execute(&statement).await }
+    });
+    together(db, calls.collect()).await
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_in_the_middle_leaves_no_part() {
+    let both = "INSERT INTO b VALUES (1), (2), (3), (1)";
+    for (table, statement) in [
+        ("CREATE TABLE b (id INTEGER PRIMARY KEY)", both),
+        (
+            "CREATE TABLE b (id INTEGER PRIMARY KEY)",
+            "INSERT or\tfail INTO b VALUES (1), (2), (3), (1)",
+        ),
+        (
+            "CREATE TABLE b (id INTEGER UNIQUE ON CONFLICT FAIL, failed_at TEXT)",
+            "INSERT INTO b (id) VALUES (1), (2), (3), (1)",
+        ),
+        (
+            "CREATE TABLE b (id INTEGER); CREATE TRIGGER c BEFORE INSERT ON b WHEN NEW.id = 3
+             BEGIN SELECT RAISE(FAIL, 'no'); END",
+            both,
+        ),
+        (
+            "CREATE TABLE b (id INTEGER); CREATE TEMP TRIGGER c BEFORE INSERT ON b WHEN NEW.id = 3
+             BEGIN SELECT RAISE(FAIL, 'no'); END",
+            both,
+        ),
+        (
+            "CREATE TABLE b (id INTEGER)",
+            "INSERT INTO b SELECT abs(column1) FROM (VALUES (1), (2), (-9223372036854775808))",
+        ),
+    ] {
+        for place in 0..3 {
+            let folder = Folder::new();
+            let db = counting(&folder).await;
+            run(&db, table).await;
+            let mut statements = vec![more(), more()];
+            statements.insert(place, sql(statement));
+            let answers = alone(&db, statements).await;
+            for (at, answer) in answers.into_iter().enumerate() {
+                assert_eq!(answer.is_ok(), at != place, "{statement}");
+            }
+            let left = number(&db, "SELECT COUNT(*) AS n FROM b").await;
+            assert_eq!(left, 0, "{table}; {statement}");
+            assert_eq!(number(&db, "SELECT n FROM a").await, 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missed_count_of_one_statement_is_undone_among_others() {
+    let folder = Folder::new();
+    let db = counting(&folder).await;
+    let answers = alone(&db, vec![more(), more().expect_rows(2), more()]).await;
+    assert_eq!((&answers[0], &answers[2]), (&Ok(1), &Ok(1)));
+    assert_refused(answers[1].clone(), Kind::RowCount);
+    assert_eq!(number(&db, "SELECT n FROM a").await, 2);
 }
