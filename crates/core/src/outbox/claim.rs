@@ -301,8 +301,14 @@ impl Outbox {
                 .collect::<Result<_, _>>()?;
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             let Form { sql, mut values } = id_in(dialect, &ids);
+            // To undo it alone, SQLite would copy every page before it changes one; an error
+            // undoes the transaction anyway.
+            let update = match dialect {
+                Dialect::Sqlite => "UPDATE OR ROLLBACK",
+                _ => "UPDATE",
+            };
             let text = self.fill(&format!(
-                "UPDATE {{table}}{}\nSET{LEASE}\nWHERE {sql}",
+                "{update} {{table}}{}\nSET{LEASE}\nWHERE {sql}",
                 super::sql::by_key(dialect)
             ));
             let mut statement = Statement::shared(text)
