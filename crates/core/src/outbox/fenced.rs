@@ -6,7 +6,7 @@ use super::sql::{by_key, for_update, id_in};
 use super::{Lease, LeaseOutcome, Outbox};
 use crate::statement::Form;
 use crate::{
-    Database, DbError, Dialect, PARKED, ReadThenWrite, Row, Statement, Value, limits, time,
+    Database, DbError, Dialect, Kind, PARKED, ReadThenWrite, Row, Statement, Value, limits, time,
 };
 
 /// One failed delivery, for [`Outbox::retry_claimed`].
@@ -112,7 +112,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`Kind::InvalidArgument`](crate::Kind::InvalidArgument) if a time is not
+    /// [`Kind::InvalidArgument`] if a time is not
     /// RFC 3339, before anything is done; otherwise what the database says.
     pub async fn retry_claimed(
         &self,
@@ -255,6 +255,23 @@ impl Outbox {
                 Dialect::Postgres => {
                     let statement = self.change_returning(chunk, change);
                     db.query(&statement).await
+                }
+                Dialect::MySql if matches!(change, Change::Delete) => {
+                    // Most often all are held, and then their number tells so.
+                    let all = self
+                        .delete_held_mysql(chunk)
+                        .expect_rows(chunk.len() as u64);
+                    match db.execute(&all).await {
+                        Ok(_) => {
+                            held.extend(chunk.iter().map(|lease| (*lease).clone()));
+                            continue;
+                        }
+                        Err(error) if error.kind() == Kind::RowCount => {
+                            let step = self.lock_then_change(Dialect::MySql, chunk, change);
+                            db.read_then_write(&step).await
+                        }
+                        Err(error) => Err(error),
+                    }
                 }
                 dialect @ (Dialect::Sqlite | Dialect::MySql) => {
                     let step = self.lock_then_change(dialect, chunk, change);
@@ -399,19 +416,6 @@ impl Outbox {
                     .collect()
             }
         }
-    }
-
-    /// Deletes rows by id; on MySQL through the form that takes an index hint.
-    pub(super) fn delete_by_id(&self, dialect: Dialect, ids: &[&str]) -> Statement {
-        let Form { sql, values } = id_in(dialect, ids);
-        let text = match dialect {
-            Dialect::MySql => format!(
-                "DELETE o FROM {{table}} AS o{}\nWHERE {sql}",
-                by_key(dialect)
-            ),
-            Dialect::Postgres | Dialect::Sqlite => format!("DELETE FROM {{table}}\nWHERE {sql}"),
-        };
-        bind_all(Statement::shared(self.fill(&text)), values)
     }
 }
 

@@ -1,6 +1,7 @@
 mod claim;
 mod cursor;
 mod ddl;
+mod delete;
 mod enqueue_many;
 mod fenced;
 mod name;
