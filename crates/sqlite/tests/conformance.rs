@@ -43,7 +43,7 @@ impl Harness for Files {
         let options = SqliteOptions::new(folder.join("test.db")).journal_mode(self.0);
         let database = options.clone().open().await.expect("a new database");
         Box::new(Folder {
-            folder,
+            path: folder,
             options,
             database,
         })
@@ -51,7 +51,7 @@ impl Harness for Files {
 }
 
 struct Folder {
-    folder: PathBuf,
+    path: PathBuf,
     options: SqliteOptions,
     database: SqliteDatabase,
 }
@@ -85,7 +85,7 @@ impl Sandbox for Folder {
     }
 
     async fn close(self: Box<Self>) {
-        let folder = self.folder.clone();
+        let folder = self.path.clone();
         drop(self);
         // A thread of a handle may be at the files still; what is left is in the target folder.
         let _ = std::fs::remove_dir_all(folder);

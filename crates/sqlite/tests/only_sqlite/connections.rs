@@ -1,6 +1,5 @@
 //! The connections behind a handle: whose turn it is, and what is left on them.
 
-use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use super::support::{Folder, LATER, NOW, assert_refused, enqueue, hold, number, run, sql};
@@ -31,7 +30,7 @@ async fn a_panic_of_the_caller_is_the_callers() {
             .await
         }
     };
-    let joined = tokio::spawn(AssertUnwindSafe(call).0).await;
+    let joined = tokio::spawn(call).await;
     assert!(joined.unwrap_err().is_panic());
     assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM a").await, 0);
 }

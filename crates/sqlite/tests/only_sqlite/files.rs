@@ -190,3 +190,24 @@ async fn the_connections_are_set_as_documented() {
     let rows = db.query(&sql("PRAGMA journal_mode")).await.unwrap();
     assert_eq!(rows[0].get::<String>("journal_mode").unwrap(), "delete");
 }
+
+#[tokio::test]
+async fn what_was_erased_can_be_erased_from_the_file_too() {
+    const MARK: &str = "ada@example.com";
+    let folder = Folder::new();
+    let db = folder.open().await;
+    db.migrate().await.unwrap();
+    let outbox = Outbox::new("outbox");
+    let enqueue = outbox.enqueue_statement("x", "mail", MARK, Some("a-17"), NOW);
+    db.execute(&enqueue).await.unwrap();
+    let files = || [folder.file(), folder.wal()].map(|path| fs::read(path).unwrap());
+    let holds = |file: &[u8]| {
+        file.windows(MARK.len())
+            .any(|bytes| bytes == MARK.as_bytes())
+    };
+    assert!(files().iter().any(|file| holds(file)));
+    run(&db, "PRAGMA secure_delete = ON").await;
+    assert_eq!(outbox.erase_subject(&db, "a-17", 10).await, Ok(1));
+    run(&db, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    assert!(!files().iter().any(|file| holds(file)));
+}

@@ -1,7 +1,11 @@
 //! Calls that wait for the writer share a transaction.
 
+use std::pin::Pin;
+
 use super::support::{Folder, assert_refused, batch, enqueue, number, run, sql, together};
 use duebox_sqlite::{Database, DbError, Kind, ReadThenWrite, SqliteDatabase};
+
+type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 async fn counting(folder: &Folder) -> SqliteDatabase {
     let db = folder.open().await;
@@ -83,8 +87,7 @@ async fn a_step_that_panics_undoes_itself_alone() {
             db.read_then_write(&step).await.map(|_| Vec::new())
         }
     };
-    type Call = std::pin::Pin<Box<dyn Future<Output = Result<Vec<u64>, DbError>> + Send>>;
-    let calls: Vec<Call> = vec![
+    let calls: Vec<Call<Result<Vec<u64>, DbError>>> = vec![
         Box::pin(batch(&db, vec![enqueue("x")])),
         Box::pin(panics),
         Box::pin(batch(&db, vec![enqueue("y")])),
@@ -103,28 +106,20 @@ async fn reads_among_writes_see_what_was_written_before_them() {
     let write = |db: &SqliteDatabase| {
         let db = db.clone();
         async move {
-            db.execute(&sql("INSERT INTO a VALUES (1)"))
-                .await
-                .map(i64::try_from)
+            let count = db.execute(&sql("INSERT INTO a VALUES (1)")).await;
+            i64::try_from(count.unwrap()).unwrap()
         }
     };
     let read = |db: &SqliteDatabase| {
         let db = db.clone();
-        async move { Ok(Ok(number(&db, "SELECT COUNT(*) AS n FROM a").await)) }
+        async move { number(&db, "SELECT COUNT(*) AS n FROM a").await }
     };
-    type Call = std::pin::Pin<
-        Box<dyn Future<Output = Result<Result<i64, std::num::TryFromIntError>, DbError>> + Send>,
-    >;
-    let calls: Vec<Call> = vec![
+    let calls: Vec<Call<i64>> = vec![
         Box::pin(write(&db)),
         Box::pin(read(&db)),
         Box::pin(write(&db)),
         Box::pin(read(&db)),
     ];
-    let answers: Vec<i64> = together(&db, calls)
-        .await
-        .into_iter()
-        .map(|answer| answer.unwrap().unwrap())
-        .collect();
+    let answers = together(&db, calls).await;
     assert_eq!(answers, [1, 1, 1, 2]);
 }
