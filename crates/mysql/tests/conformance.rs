@@ -103,8 +103,9 @@ async fn explain(db: &dyn Database, statement: &Statement) -> Plan {
         };
         let (kind, key, extra) = (text("type"), text("key"), text("Extra"));
         plan.sorts |= extra.contains("filesort");
-        // What a subquery returned is no table.
-        plan.scans |= kind == "ALL" && !text("table").starts_with('<');
+        // What a subquery returned is no table, nor is a list that came with the statement.
+        let list = text("table").starts_with('<') || extra.contains("Table function");
+        plan.scans |= kind == "ALL" && !list;
         match key.as_str() {
             "" => {}
             "PRIMARY" => plan.indexes.push("primary".into()),
