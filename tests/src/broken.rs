@@ -14,7 +14,7 @@ use self::database::Faulty;
 use self::fault::Fault;
 use crate::{Harness, Hook, Plan, Sandbox, Schema, Test, tests};
 
-pub(crate) use self::quiet::quietly;
+pub(crate) use self::quiet::{is_quiet, quietly, set_quiet};
 
 /// A good store with one promise broken, and the tests that must notice.
 #[derive(Clone, Debug)]

@@ -40,8 +40,10 @@ impl Test {
     ///
     /// What the test says if the promise is broken.
     pub fn run(&self, harness: &dyn Harness, schema: Schema) -> Result<(), String> {
+        let quiet = broken::is_quiet();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .on_thread_start(move || broken::set_quiet(quiet))
             .enable_all()
             .build()
             .map_err(|error| format!("no runtime: {error}"))?;

@@ -23,3 +23,14 @@ pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> T {
     QUIET.set(before);
     answer
 }
+
+/// Whether this thread runs what is meant to panic; a runtime made on it passes
+/// that on to its own threads.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.get()
+}
+
+/// Makes this thread one that runs what is meant to panic, or not.
+pub(crate) fn set_quiet(quiet: bool) {
+    QUIET.set(quiet);
+}

@@ -319,27 +319,36 @@ async fn an_impossible_subject_is_refused_before_any_sql(cx: Arc<Context>) {
 }
 
 async fn erasing_waits_for_a_locked_row(cx: Arc<Context>) {
-    for id in ["a", "b", "c"] {
-        cx.enqueue_for(id, "ada", &at(0)).await;
-    }
-    for number in 0..50 {
-        let id = format!("w{number}");
-        cx.enqueue_for(&id, &id, &at(0)).await;
-    }
     let other = cx.sandbox.another().await;
-    other.now().await.expect("a connection that is there");
-    let lock = cx.sandbox.lock("outbox", "b").await;
-    let erasing = {
-        let outbox = cx.outbox.clone();
-        tokio::spawn(async move { outbox.erase_subject(&other, "ada", u64::MAX).await })
-    };
-    // The witnesses: as many erasures of others end, and this one does not.
-    for number in 0..50 {
-        assert_eq!(in_time(erase(&cx, &format!("w{number}"), 9)).await, 1);
+    for round in 0..4 {
+        for id in ["a", "b", "c"] {
+            cx.enqueue_for(id, "ada", &at(0)).await;
+        }
+        for number in 0..40 {
+            let id = format!("w{number}");
+            cx.enqueue_for(&id, &id, &at(0)).await;
+        }
+        let lock = cx.sandbox.lock("outbox", ["b", "a", "c", "b"][round]).await;
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let erasing = {
+            let (outbox, other) = (cx.outbox.clone(), Arc::clone(&other));
+            tokio::spawn(async move {
+                begin.send(()).expect("the test waits");
+                outbox.erase_subject(&other, "ada", u64::MAX).await
+            })
+        };
+        begun.await.expect("it has begun");
+        // The witnesses: as many erasures of others, from the same handle, end
+        // meanwhile, and this one does not.
+        for number in 0..40 {
+            let subject = format!("w{number}");
+            let erased = in_time(cx.outbox.erase_subject(&other, &subject, 9)).await;
+            assert_eq!(erased.expect("erase"), 1);
+        }
+        assert!(!erasing.is_finished(), "it waits for the row");
+        drop(lock);
+        let erased = in_time(erasing).await.expect("the task");
+        assert_eq!(erased.expect("erase"), 3, "no locked row was skipped");
+        assert_eq!(cx.count().await, 0);
     }
-    assert!(!erasing.is_finished(), "it waits for the row");
-    drop(lock);
-    let erased = in_time(erasing).await.expect("the task");
-    assert_eq!(erased.expect("erase"), 3, "no locked row was skipped");
-    assert_eq!(cx.count().await, 0);
 }
