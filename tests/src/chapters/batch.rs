@@ -12,6 +12,7 @@ mod at_once;
 mod refused;
 
 use at_once::{
+    a_constraint_that_waits_for_the_commit_undoes_its_batch_alone,
     a_failed_batch_among_many_is_alone_in_failing, a_hundred_failed_batches_leave_a_usable_pool,
     of_many_writers_of_one_version_one_wins, two_hundred_batches_and_claims_at_once_all_end,
 };
@@ -42,6 +43,7 @@ chapter!(batch:
     two_hundred_batches_and_claims_at_once_all_end,
     a_failed_batch_among_many_is_alone_in_failing,
     of_many_writers_of_one_version_one_wins,
+    a_constraint_that_waits_for_the_commit_undoes_its_batch_alone,
 );
 
 const MEMBER: &str = "CREATE TABLE member (

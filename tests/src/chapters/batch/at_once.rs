@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use duebox_core::{Kind, Outcome, Statement};
+use duebox_core::{Dialect, Kind, Outcome, Statement};
 
 use crate::Context;
 use crate::context::{account, assert_refused, at, numbered};
@@ -145,5 +145,59 @@ pub(super) async fn of_many_writers_of_one_version_one_wins(cx: Arc<Context>) {
         assert_eq!(winners, [name], "one writer has won");
         assert_eq!(rows[0].get::<i64>("version").expect("one"), version + 1);
         assert_eq!(cx.count().await, version + 1);
+    }
+}
+
+pub(super) async fn a_constraint_that_waits_for_the_commit_undoes_its_batch_alone(
+    cx: Arc<Context>,
+) {
+    if cx.dialect() == Dialect::MySql {
+        // It looks at every constraint at once.
+        return;
+    }
+    cx.make_account().await;
+    cx.execute("CREATE TABLE house (id VARCHAR(64) NOT NULL PRIMARY KEY)")
+        .await;
+    cx.execute(
+        "CREATE TABLE tenant (id VARCHAR(64) NOT NULL PRIMARY KEY, house VARCHAR(64) NOT NULL
+        REFERENCES house (id) DEFERRABLE INITIALLY DEFERRED)",
+    )
+    .await;
+    let house = |id: &str| Statement::new("INSERT INTO house (id) VALUES (?)").bind(id);
+    let tenant = |id: &str| {
+        Statement::new("INSERT INTO tenant (id, house) VALUES (?, ?)")
+            .bind(id)
+            .bind(id)
+    };
+    if cx.db.execute(&tenant("homeless")).await.is_ok() {
+        // SQLite with its foreign keys switched off.
+        return;
+    }
+    let homeless = |number: usize| number % 3 == 1;
+    let tasks: Vec<_> = (0..30)
+        .map(|number| {
+            let id = numbered(number);
+            let mut batch = vec![
+                account(&id),
+                tenant(&id),
+                cx.outbox.enqueue_statement(&id, "t", "p", None, &at(0)),
+            ];
+            if !homeless(number) {
+                batch.push(house(&id));
+            }
+            let cx = Arc::clone(&cx);
+            tokio::spawn(async move { cx.batch(&batch).await })
+        })
+        .collect();
+    for (number, task) in tasks.into_iter().enumerate() {
+        let answer = task.await.expect("a task");
+        if homeless(number) {
+            assert_refused(answer, Kind::Constraint);
+        } else {
+            assert_eq!(answer.expect("its house came in time"), [1; 4]);
+        }
+    }
+    for table in ["account", "tenant", "house", "outbox"] {
+        assert_eq!(cx.count_in(table).await, 20, "{table}");
     }
 }
