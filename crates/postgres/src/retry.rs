@@ -8,8 +8,9 @@ use duebox_core::DbError;
 
 use crate::error::{Failure, Rerun};
 
-/// How often work is run at most.
-const ATTEMPTS: u32 = 8;
+/// How often work is run at most. Where four sessions lock the same rows in opposite
+/// order all the time, eight were not always enough.
+const ATTEMPTS: u32 = 12;
 
 /// Runs `work` until it succeeds, or fails in a way that running it again would
 /// not mend or could repeat, or has failed often enough.
@@ -31,9 +32,9 @@ where
     unreachable!("the last attempt has returned")
 }
 
-/// Up to 2, 4, 8, … 64 milliseconds, so that those who met do not meet again.
+/// Up to 2, 4, 8, … 256 milliseconds, so that those who met do not meet again.
 fn pause(attempt: u32) -> Duration {
-    let most = 2_000_u64 << attempt.saturating_sub(1).min(5);
+    let most = 2_000_u64 << attempt.saturating_sub(1).min(7);
     Duration::from_micros(random() % most)
 }
 
