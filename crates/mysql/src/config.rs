@@ -40,7 +40,8 @@ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION
     sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
     SESSION autocommit = 1,
-    SESSION completion_type = 'NO_CHAIN'";
+    SESSION completion_type = 'NO_CHAIN',
+    SESSION sql_safe_updates = 0";
 
 /// A connection that was idle for longer is asked whether it is still there.
 const PING_AFTER: Duration = Duration::from_millis(100);

@@ -1,17 +1,14 @@
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use duebox_core::chrono::{DateTime, NaiveDateTime, Utc};
-use duebox_core::{
-    Database, DbError, Dialect, Kind, Outcome, ReadThenWrite, Rendered, Row, Statement,
-};
+use duebox_core::{Database, DbError, Dialect, Kind, ReadThenWrite, Rendered, Row, Statement};
 use sqlx::MySqlPool;
 
 use crate::config::MySqlOptions;
 use crate::error::{Failure, commit_was_undone};
+use crate::reruns::Reruns;
 use crate::server::Server;
 use crate::session::{Session, execute, query};
 
@@ -43,9 +40,9 @@ impl MySqlDatabase {
     /// are.
     ///
     /// At first use it is checked that they have `autocommit` on, the character
-    /// set `utf8mb4` (as is sqlx's default) and neither `NO_BACKSLASH_ESCAPES`
-    /// nor `ANSI_QUOTES` in `sql_mode`; if not, every call is
-    /// [`Kind::Unsupported`].
+    /// set `utf8mb4` (as is sqlx's default), neither `NO_BACKSLASH_ESCAPES` nor
+    /// `ANSI_QUOTES` in `sql_mode`, and on MariaDB `sql_safe_updates` off; if not,
+    /// every call is [`Kind::Unsupported`].
     #[must_use]
     pub fn from_pool(pool: MySqlPool) -> Self {
         Self::new(pool, true)
@@ -309,51 +306,4 @@ fn only_reads(sql: &str) -> bool {
             head.get(..word.len())
                 .is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()))
         })
-}
-
-/// How often work is run again of which nothing was done.
-struct Reruns {
-    begun: Instant,
-    runs: u32,
-    /// Connections of the pool that the server may have closed unseen.
-    stale: u32,
-}
-
-impl Reruns {
-    const MOST: u32 = 8;
-    /// No further run begins later than this; a lock wait can take long.
-    const WITHIN: Duration = Duration::from_secs(5);
-
-    fn new(pool: &MySqlPool) -> Self {
-        Self {
-            begun: Instant::now(),
-            runs: 0,
-            stale: pool.options().get_max_connections(),
-        }
-    }
-
-    /// Whether to run again; waits a little, each time longer, before it says so.
-    async fn allow(&mut self, failure: &Failure) -> bool {
-        if failure.error.outcome() != Outcome::NotApplied {
-            return false;
-        }
-        // The server had closed the connection; another is taken at once.
-        if failure.unheard && self.stale > 0 {
-            self.stale -= 1;
-            return true;
-        }
-        if !failure.passing || self.runs == Self::MOST {
-            return false;
-        }
-        let pause = Duration::from_millis(2 << self.runs);
-        // Between half and all of it, so that two that collided part.
-        let random = RandomState::new().hash_one(self.runs) % 1_000;
-        let pause = pause.mul_f64(0.5 + f64::from(u16::try_from(random).unwrap_or(0)) / 2_000.0);
-        self.runs += 1;
-        if self.begun.elapsed() + pause > Self::WITHIN {
-            return false;
-        }
-        tokio::time::sleep(pause).await;
-        true
-    }
 }

@@ -1,71 +1,11 @@
 //! What the server's error numbers mean: the only place that knows them.
-//!
-//! The numbers and their names are those of
-//! <https://dev.mysql.com/doc/mysql-errors/9.0/en/server-error-reference.html> and
-//! <https://mariadb.com/kb/en/mariadb-error-code-reference/>.
+
+mod er;
+
+use std::borrow::Cow;
 
 use duebox_core::{DbError, Kind};
 use sqlx::mysql::MySqlDatabaseError;
-
-const ER_DUP_KEY: u16 = 1022;
-const ER_CHECKREAD: u16 = 1020;
-const ER_CON_COUNT_ERROR: u16 = 1040;
-const ER_DBACCESS_DENIED_ERROR: u16 = 1044;
-const ER_ACCESS_DENIED_ERROR: u16 = 1045;
-const ER_BAD_NULL_ERROR: u16 = 1048;
-const ER_BAD_DB_ERROR: u16 = 1049;
-const ER_SERVER_SHUTDOWN: u16 = 1053;
-const ER_BAD_FIELD_ERROR: u16 = 1054;
-const ER_DUP_ENTRY: u16 = 1062;
-const ER_PARSE_ERROR: u16 = 1064;
-const ER_NO_DB_ERROR: u16 = 1046;
-const ER_RECORD_FILE_FULL: u16 = 1114;
-const ER_HOST_IS_BLOCKED: u16 = 1129;
-const ER_HOST_NOT_PRIVILEGED: u16 = 1130;
-const ER_WRONG_VALUE_COUNT_ON_ROW: u16 = 1136;
-const ER_TABLEACCESS_DENIED_ERROR: u16 = 1142;
-const ER_COLUMNACCESS_DENIED_ERROR: u16 = 1143;
-const ER_NO_SUCH_TABLE: u16 = 1146;
-const ER_NET_PACKET_TOO_LARGE: u16 = 1153;
-const ER_NEW_ABORTING_CONNECTION: u16 = 1184;
-const ER_KEY_DOES_NOT_EXITS: u16 = 1176;
-const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
-const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
-const ER_LOCK_DEADLOCK: u16 = 1213;
-const ER_NO_REFERENCED_ROW: u16 = 1216;
-const ER_ROW_IS_REFERENCED: u16 = 1217;
-const ER_USER_LIMIT_REACHED: u16 = 1226;
-const ER_WARN_DATA_OUT_OF_RANGE: u16 = 1264;
-const ER_TRUNCATED_DATA: u16 = 1265;
-const ER_OPTION_PREVENTS_STATEMENT: u16 = 1290;
-const ER_TRUNCATED_WRONG_VALUE: u16 = 1292;
-const ER_UNSUPPORTED_PS: u16 = 1295;
-const ER_WARN_ALLOWED_PACKET_OVERFLOWED: u16 = 1301;
-const ER_QUERY_INTERRUPTED: u16 = 1317;
-const ER_NO_DEFAULT_FOR_FIELD: u16 = 1364;
-const ER_TRUNCATED_WRONG_VALUE_FOR_FIELD: u16 = 1366;
-const ER_PS_MANY_PARAM: u16 = 1390;
-const ER_DATA_TOO_LONG: u16 = 1406;
-const ER_ROW_IS_REFERENCED_2: u16 = 1451;
-const ER_NO_REFERENCED_ROW_2: u16 = 1452;
-const ER_MAX_PREPARED_STMT_COUNT_REACHED: u16 = 1461;
-const ER_NEED_REPREPARE: u16 = 1615;
-const ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: u16 = 1665;
-const ER_ACCESS_DENIED_NO_PASSWORD_ERROR: u16 = 1698;
-const ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION: u16 = 1792;
-const ER_READ_ONLY_MODE: u16 = 1836;
-// MariaDB alone.
-const ER_CONNECTION_KILLED: u16 = 1927;
-const ER_STATEMENT_TIMEOUT: u16 = 1969;
-const ER_CONSTRAINT_FAILED: u16 = 4025;
-// MySQL alone; it means something else by 4025.
-const ER_QUERY_TIMEOUT: u16 = 3024;
-const ER_TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
-const ER_INVALID_JSON_TEXT: u16 = 3140;
-const ER_LOCK_NOWAIT: u16 = 3572;
-const ER_CHECK_CONSTRAINT_VIOLATED: u16 = 3819;
-const ER_IMPOSSIBLE_STRING_CONVERSION: u16 = 3988;
-const ER_CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 
 /// What went wrong, and what the session must know of it.
 #[derive(Debug)]
@@ -152,166 +92,186 @@ pub(crate) fn sort(error: &sqlx::Error) -> Failure {
 /// An error number of the server as kind and outcome.
 ///
 /// An answer that is an error says that the statement failed, which undoes it.
-/// The numbers listed here are those known to be sent before a commit begins;
-/// any other leaves the outcome unknown.
+/// The numbers that have a kind of their own are those known to be sent before a
+/// commit begins; any other leaves the outcome unknown.
 fn server(number: u16, message: &str) -> Failure {
-    let (kind, text): (Kind, String) = match number {
-        ER_DUP_ENTRY | ER_DUP_KEY => (
-            Kind::Conflict,
-            "a row with this key is there already".into(),
-        ),
-        ER_BAD_NULL_ERROR => (Kind::Constraint, column(message, "must not be NULL")),
-        ER_NO_DEFAULT_FOR_FIELD => (
-            Kind::Constraint,
-            column(message, "was given no value and has no default"),
-        ),
-        ER_DATA_TOO_LONG => (
-            Kind::Constraint,
-            column(message, "is too short for its value"),
-        ),
-        ER_WARN_DATA_OUT_OF_RANGE => (
-            Kind::Constraint,
-            column(message, "cannot hold a number so large or so small"),
-        ),
-        ER_TRUNCATED_DATA
-        | ER_TRUNCATED_WRONG_VALUE
-        | ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
-        | ER_INVALID_JSON_TEXT
-        | ER_IMPOSSIBLE_STRING_CONVERSION => (
-            Kind::Constraint,
-            "a value is not of the type that its place wants".into(),
-        ),
-        ER_NO_REFERENCED_ROW | ER_NO_REFERENCED_ROW_2 => (
-            Kind::Constraint,
-            "a row that a foreign key refers to is not there".into(),
-        ),
-        ER_ROW_IS_REFERENCED | ER_ROW_IS_REFERENCED_2 => {
-            (Kind::Constraint, "a foreign key refers to the row".into())
-        }
-        ER_CHECK_CONSTRAINT_VIOLATED | ER_CONSTRAINT_FAILED => (
-            Kind::Constraint,
-            "a check constraint refused the row".into(),
-        ),
-        ER_NO_SUCH_TABLE => (Kind::Schema, missing_table(message)),
-        ER_BAD_FIELD_ERROR => (Kind::Schema, column(message, "does not exist")),
-        ER_NO_DB_ERROR => (
-            Kind::Schema,
-            "no database is selected; name one in the address".into(),
-        ),
-        ER_KEY_DOES_NOT_EXITS => (
-            Kind::Schema,
-            "an index of the table does not exist; run the migrations first".into(),
-        ),
-        ER_BAD_DB_ERROR => (Kind::Schema, "the database does not exist".into()),
-        ER_TABLEACCESS_DENIED_ERROR | ER_COLUMNACCESS_DENIED_ERROR | ER_DBACCESS_DENIED_ERROR => (
-            Kind::Schema,
-            "the user lacks a privilege on the database, a table or a column".into(),
-        ),
-        ER_PARSE_ERROR | ER_WRONG_VALUE_COUNT_ON_ROW => (
-            Kind::InvalidArgument,
-            "the server cannot read the statement".into(),
-        ),
-        ER_PS_MANY_PARAM => (
-            Kind::InvalidArgument,
-            "a statement binds more than 65535 values".into(),
-        ),
-        ER_NET_PACKET_TOO_LARGE | ER_WARN_ALLOWED_PACKET_OVERFLOWED => (
-            Kind::InvalidArgument,
-            "a statement or a value is larger than the server's max_allowed_packet".into(),
-        ),
-        ER_UNSUPPORTED_PS => (
-            Kind::Unsupported,
-            "the server cannot prepare this kind of statement; use the driver's own handle".into(),
-        ),
-        ER_LOCK_DEADLOCK => (Kind::Busy, "a deadlock was broken".into()),
-        ER_CHECKREAD => (Kind::Busy, "a row changed since it was read".into()),
-        ER_LOCK_WAIT_TIMEOUT | ER_LOCK_NOWAIT => {
-            (Kind::Busy, "a lock was not granted in time".into())
-        }
-        ER_QUERY_INTERRUPTED | ER_STATEMENT_TIMEOUT | ER_QUERY_TIMEOUT => (
-            Kind::Busy,
-            "the server interrupted the statement, perhaps for its time limit".into(),
-        ),
-        ER_NEED_REPREPARE => (
-            Kind::Busy,
-            "a table changed while the statement was prepared".into(),
-        ),
-        ER_CON_COUNT_ERROR | ER_TOO_MANY_USER_CONNECTIONS | ER_USER_LIMIT_REACHED => (
-            Kind::Busy,
-            "the server has no connection to spare for this user".into(),
-        ),
-        ER_MAX_PREPARED_STMT_COUNT_REACHED => (
-            Kind::Busy,
-            "the server holds as many prepared statements as max_prepared_stmt_count allows".into(),
-        ),
-        ER_RECORD_FILE_FULL => (
-            Kind::Busy,
-            "the server has no room for the row, perhaps a full disk".into(),
-        ),
-        ER_OPTION_PREVENTS_STATEMENT
-        | ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-        | ER_READ_ONLY_MODE => (
-            Kind::Unsupported,
-            "the server takes no writes: it is read-only, or an option forbids the statement"
-                .into(),
-        ),
-        ER_BINLOG_STMT_MODE_AND_ROW_ENGINE => (
-            Kind::Unsupported,
-            "the server's binlog_format is STATEMENT, which allows no READ COMMITTED; set it to \
-             ROW or MIXED"
-                .into(),
-        ),
-        ER_ACCESS_DENIED_ERROR
-        | ER_ACCESS_DENIED_NO_PASSWORD_ERROR
-        | ER_HOST_IS_BLOCKED
-        | ER_HOST_NOT_PRIVILEGED => (
-            Kind::Other,
-            "the server refused the user, the password or this host".into(),
-        ),
-        ER_SERVER_SHUTDOWN
-        | ER_CONNECTION_KILLED
-        | ER_NEW_ABORTING_CONNECTION
-        | ER_CLIENT_INTERACTION_TIMEOUT => {
-            (Kind::Unavailable, "the server ended the connection".into())
-        }
-        ER_TRANSACTION_ROLLBACK_DURING_COMMIT => (
-            Kind::Busy,
-            "the cluster rolled the transaction back at its commit".into(),
-        ),
-        _ => (Kind::Other, "the server refused the statement".into()),
-    };
-    let ended = kind == Kind::Unavailable;
-    let read_only = matches!(
-        number,
-        ER_OPTION_PREVENTS_STATEMENT | ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION | ER_READ_ONLY_MODE
-    );
-    let mut error = DbError::new(kind, text).with_code(number.to_string());
+    let kind = kind(number);
+    let mut error = DbError::new(kind, text(number, message)).with_code(number.to_string());
     if let Some(name) = constraint(number, message) {
         error = error.with_constraint(name);
     }
-    let unheard = number == ER_CLIENT_INTERACTION_TIMEOUT;
-    if unheard || !(ended || kind == Kind::Other && !is_login(number)) {
+    let ended = kind == Kind::Unavailable;
+    let unheard = number == er::CLIENT_INTERACTION_TIMEOUT;
+    let refused = unheard || number == er::UNKNOWN_COM_ERROR || is_login(number);
+    if refused || !(ended || kind == Kind::Other) {
         error = error.not_applied();
     }
+    let read_only = matches!(
+        number,
+        er::OPTION_PREVENTS_STATEMENT
+            | er::CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+            | er::READ_ONLY_MODE
+    );
     Failure {
         error,
-        // After a full network packet the server closes the connection.
-        broken: ended || read_only || number == ER_NET_PACKET_TOO_LARGE,
+        // Behind a proxy or a name, another connection may reach another server.
+        // After too large a packet the server closes this one.
+        broken: ended || read_only || number == er::NET_PACKET_TOO_LARGE,
         passing: matches!(
             number,
-            ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT | ER_CHECKREAD | ER_NEED_REPREPARE
+            er::LOCK_DEADLOCK | er::LOCK_WAIT_TIMEOUT | er::CHECKREAD | er::NEED_REPREPARE
         ),
         unheard,
     }
 }
 
+fn kind(number: u16) -> Kind {
+    match number {
+        er::DUP_ENTRY | er::DUP_KEY => Kind::Conflict,
+        er::BAD_NULL_ERROR
+        | er::NO_DEFAULT_FOR_FIELD
+        | er::DATA_TOO_LONG
+        | er::WARN_DATA_OUT_OF_RANGE
+        | er::TRUNCATED_DATA
+        | er::TRUNCATED_WRONG_VALUE
+        | er::TRUNCATED_WRONG_VALUE_FOR_FIELD
+        | er::INVALID_JSON_TEXT
+        | er::IMPOSSIBLE_STRING_CONVERSION
+        | er::NO_REFERENCED_ROW
+        | er::NO_REFERENCED_ROW_2
+        | er::ROW_IS_REFERENCED
+        | er::ROW_IS_REFERENCED_2
+        | er::CHECK_CONSTRAINT_VIOLATED
+        | er::CONSTRAINT_FAILED => Kind::Constraint,
+        er::NO_SUCH_TABLE
+        | er::BAD_FIELD_ERROR
+        | er::NO_DB_ERROR
+        | er::BAD_DB_ERROR
+        | er::KEY_DOES_NOT_EXITS
+        | er::TABLEACCESS_DENIED_ERROR
+        | er::COLUMNACCESS_DENIED_ERROR
+        | er::DBACCESS_DENIED_ERROR => Kind::Schema,
+        er::PARSE_ERROR
+        | er::WRONG_VALUE_COUNT_ON_ROW
+        | er::PS_MANY_PARAM
+        | er::NET_PACKET_TOO_LARGE
+        | er::WARN_ALLOWED_PACKET_OVERFLOWED => Kind::InvalidArgument,
+        er::LOCK_DEADLOCK
+        | er::CHECKREAD
+        | er::LOCK_WAIT_TIMEOUT
+        | er::LOCK_NOWAIT
+        | er::QUERY_INTERRUPTED
+        | er::STATEMENT_TIMEOUT
+        | er::QUERY_TIMEOUT
+        | er::NEED_REPREPARE
+        | er::CON_COUNT_ERROR
+        | er::TOO_MANY_USER_CONNECTIONS
+        | er::USER_LIMIT_REACHED
+        | er::MAX_PREPARED_STMT_COUNT_REACHED
+        | er::RECORD_FILE_FULL
+        | er::TRANSACTION_ROLLBACK_DURING_COMMIT => Kind::Busy,
+        er::UNSUPPORTED_PS
+        | er::OPTION_PREVENTS_STATEMENT
+        | er::CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+        | er::READ_ONLY_MODE
+        | er::BINLOG_STMT_MODE_AND_ROW_ENGINE => Kind::Unsupported,
+        er::SERVER_SHUTDOWN
+        | er::CONNECTION_KILLED
+        | er::NEW_ABORTING_CONNECTION
+        | er::UNKNOWN_COM_ERROR
+        | er::CLIENT_INTERACTION_TIMEOUT => Kind::Unavailable,
+        _ => Kind::Other,
+    }
+}
+
+fn text(number: u16, message: &str) -> Cow<'static, str> {
+    let text = match number {
+        er::BAD_NULL_ERROR => return column(message, "must not be NULL").into(),
+        er::NO_DEFAULT_FOR_FIELD => {
+            return column(message, "was given no value and has no default").into();
+        }
+        er::DATA_TOO_LONG => return column(message, "is too short for its value").into(),
+        er::WARN_DATA_OUT_OF_RANGE => {
+            return column(message, "cannot hold a number so large or so small").into();
+        }
+        er::BAD_FIELD_ERROR => return column(message, "does not exist").into(),
+        er::NO_SUCH_TABLE => return missing_table(message).into(),
+        er::DUP_ENTRY | er::DUP_KEY => "a row with this key is there already",
+        er::TRUNCATED_DATA
+        | er::TRUNCATED_WRONG_VALUE
+        | er::TRUNCATED_WRONG_VALUE_FOR_FIELD
+        | er::INVALID_JSON_TEXT
+        | er::IMPOSSIBLE_STRING_CONVERSION => "a value is not of the type that its place wants",
+        er::NO_REFERENCED_ROW | er::NO_REFERENCED_ROW_2 => {
+            "a row that a foreign key refers to is not there"
+        }
+        er::ROW_IS_REFERENCED | er::ROW_IS_REFERENCED_2 => "a foreign key refers to the row",
+        er::CHECK_CONSTRAINT_VIOLATED | er::CONSTRAINT_FAILED => {
+            "a check constraint refused the row"
+        }
+        er::NO_DB_ERROR => "no database is selected; name one in the address",
+        er::BAD_DB_ERROR => "the database does not exist",
+        er::KEY_DOES_NOT_EXITS => "an index of the table does not exist; run the migrations first",
+        er::TABLEACCESS_DENIED_ERROR
+        | er::COLUMNACCESS_DENIED_ERROR
+        | er::DBACCESS_DENIED_ERROR => {
+            "the user lacks a privilege on the database, a table or a column"
+        }
+        er::PARSE_ERROR | er::WRONG_VALUE_COUNT_ON_ROW => "the server cannot read the statement",
+        er::PS_MANY_PARAM => "a statement binds more than 65535 values",
+        er::NET_PACKET_TOO_LARGE | er::WARN_ALLOWED_PACKET_OVERFLOWED => {
+            "a statement or a value is larger than the server's max_allowed_packet"
+        }
+        er::UNSUPPORTED_PS => {
+            "the server cannot prepare this kind of statement; use the driver's own handle"
+        }
+        er::LOCK_DEADLOCK => "a deadlock was broken",
+        er::CHECKREAD => "a row changed since it was read",
+        er::LOCK_WAIT_TIMEOUT | er::LOCK_NOWAIT => "a lock was not granted in time",
+        er::QUERY_INTERRUPTED | er::STATEMENT_TIMEOUT | er::QUERY_TIMEOUT => {
+            "the server interrupted the statement, perhaps for its time limit"
+        }
+        er::NEED_REPREPARE => "a table changed while the statement was prepared",
+        er::CON_COUNT_ERROR | er::TOO_MANY_USER_CONNECTIONS | er::USER_LIMIT_REACHED => {
+            "the server has no connection to spare for this user"
+        }
+        er::MAX_PREPARED_STMT_COUNT_REACHED => {
+            "the server holds as many prepared statements as max_prepared_stmt_count allows"
+        }
+        er::RECORD_FILE_FULL => "the server has no room for the row, perhaps a full disk",
+        er::TRANSACTION_ROLLBACK_DURING_COMMIT => {
+            "the cluster rolled the transaction back at its commit"
+        }
+        er::OPTION_PREVENTS_STATEMENT
+        | er::CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+        | er::READ_ONLY_MODE => {
+            "the server takes no writes: it is read-only, or an option forbids the statement"
+        }
+        er::BINLOG_STMT_MODE_AND_ROW_ENGINE => {
+            "the server's binlog_format is STATEMENT, which allows no READ COMMITTED; set it to \
+             ROW or MIXED"
+        }
+        er::ACCESS_DENIED_ERROR
+        | er::ACCESS_DENIED_NO_PASSWORD_ERROR
+        | er::HOST_IS_BLOCKED
+        | er::HOST_NOT_PRIVILEGED => "the server refused the user, the password or this host",
+        er::SERVER_SHUTDOWN
+        | er::CONNECTION_KILLED
+        | er::NEW_ABORTING_CONNECTION
+        | er::CLIENT_INTERACTION_TIMEOUT => "the server ended the connection",
+        er::UNKNOWN_COM_ERROR => "the node of the cluster takes no statements now",
+        _ => "the server refused the statement",
+    };
+    text.into()
+}
+
 fn is_login(number: u16) -> bool {
     matches!(
         number,
-        ER_ACCESS_DENIED_ERROR
-            | ER_ACCESS_DENIED_NO_PASSWORD_ERROR
-            | ER_HOST_IS_BLOCKED
-            | ER_HOST_NOT_PRIVILEGED
+        er::ACCESS_DENIED_ERROR
+            | er::ACCESS_DENIED_NO_PASSWORD_ERROR
+            | er::HOST_IS_BLOCKED
+            | er::HOST_NOT_PRIVILEGED
     )
 }
 
@@ -319,9 +279,9 @@ fn is_login(number: u16) -> bool {
 /// back: so do a deadlock found by a cluster and a server that became read-only.
 pub(crate) fn commit_was_undone(error: &DbError) -> bool {
     let undone = [
-        ER_LOCK_DEADLOCK,
-        ER_TRANSACTION_ROLLBACK_DURING_COMMIT,
-        ER_OPTION_PREVENTS_STATEMENT,
+        er::LOCK_DEADLOCK,
+        er::TRANSACTION_ROLLBACK_DURING_COMMIT,
+        er::OPTION_PREVENTS_STATEMENT,
     ];
     error
         .code()
@@ -334,7 +294,7 @@ pub(crate) fn cannot_be_prepared(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>())
-        .is_some_and(|error| error.number() == ER_UNSUPPORTED_PS)
+        .is_some_and(|error| error.number() == er::UNSUPPORTED_PS)
 }
 
 /// The name of the key or constraint in the message. The duplicate value
@@ -342,16 +302,17 @@ pub(crate) fn cannot_be_prepared(error: &sqlx::Error) -> bool {
 /// and only a plain name behind it.
 fn constraint(number: u16, message: &str) -> Option<&str> {
     let (before, quote) = match number {
-        ER_DUP_ENTRY => (" for key '", '\''),
-        ER_NO_REFERENCED_ROW_2 | ER_ROW_IS_REFERENCED_2 => ("CONSTRAINT `", '`'),
-        ER_CHECK_CONSTRAINT_VIOLATED => ("Check constraint '", '\''),
-        ER_CONSTRAINT_FAILED => ("CONSTRAINT `", '`'),
+        er::DUP_ENTRY => (" for key '", '\''),
+        er::CHECK_CONSTRAINT_VIOLATED => ("Check constraint '", '\''),
+        er::NO_REFERENCED_ROW_2 | er::ROW_IS_REFERENCED_2 | er::CONSTRAINT_FAILED => {
+            ("CONSTRAINT `", '`')
+        }
         _ => return None,
     };
     let name = &message[message.rfind(before)? + before.len()..];
     let name = match number {
         // It ends the message, or the value has broken out of its quotes.
-        ER_DUP_ENTRY => name.strip_suffix(quote)?,
+        er::DUP_ENTRY => name.strip_suffix(quote)?,
         _ => name.split(quote).next()?,
     };
     plain(name)
@@ -389,7 +350,7 @@ mod tests {
     #[test]
     fn the_key_is_named_and_the_duplicate_value_is_not() {
         let found = |message| {
-            let error = server(ER_DUP_ENTRY, message).error;
+            let error = server(er::DUP_ENTRY, message).error;
             error.constraint().map(str::to_owned)
         };
         assert_eq!(
@@ -409,7 +370,7 @@ mod tests {
             found("Eintrag 'x for key 'secret'' für Schlüssel 'PRIMARY'"),
             None
         );
-        let error = server(ER_DUP_ENTRY, "Duplicate entry 'secret' for key 'PRIMARY'").error;
+        let error = server(er::DUP_ENTRY, "Duplicate entry 'secret' for key 'PRIMARY'").error;
         assert!(!format!("{error} {error:?}").contains("secret"));
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
@@ -418,24 +379,28 @@ mod tests {
     fn constraints_and_columns_are_named() {
         let message = "Cannot add or update a child row: a foreign key constraint fails \
                        (`test`.`child`, CONSTRAINT `child_ibfk_1` FOREIGN KEY (`parent`) ...)";
-        let error = server(ER_NO_REFERENCED_ROW_2, message).error;
+        let error = server(er::NO_REFERENCED_ROW_2, message).error;
         assert_eq!(error.constraint(), Some("child_ibfk_1"));
         let error = server(
-            ER_CHECK_CONSTRAINT_VIOLATED,
+            er::CHECK_CONSTRAINT_VIOLATED,
             "Check constraint 'c1' is violated.",
         );
         assert_eq!(error.error.constraint(), Some("c1"));
         let error = server(
-            ER_CONSTRAINT_FAILED,
+            er::CONSTRAINT_FAILED,
             "CONSTRAINT `t.n` failed for `test`.`t`",
         );
         assert_eq!(error.error.constraint(), Some("t.n"));
-        let error = server(ER_DATA_TOO_LONG, "Data too long for column 'name' at row 1").error;
+        let error = server(
+            er::DATA_TOO_LONG,
+            "Data too long for column 'name' at row 1",
+        )
+        .error;
         assert_eq!(
             error.to_string(),
             r#"column "name" is too short for its value (code 1406)"#
         );
-        let error = server(ER_NO_SUCH_TABLE, "Table 'test.outbox' doesn't exist").error;
+        let error = server(er::NO_SUCH_TABLE, "Table 'test.outbox' doesn't exist").error;
         assert_eq!(
             error.to_string(),
             r#"table "outbox" does not exist; run the migrations first (code 1146)"#
@@ -446,14 +411,14 @@ mod tests {
     fn what_is_not_known_has_an_unknown_outcome() {
         assert_eq!(server(1180, "x").error.outcome(), Outcome::Unknown);
         assert_eq!(
-            server(ER_SERVER_SHUTDOWN, "x").error.outcome(),
+            server(er::SERVER_SHUTDOWN, "x").error.outcome(),
             Outcome::Unknown
         );
         assert_eq!(
-            server(ER_LOCK_DEADLOCK, "x").error.outcome(),
+            server(er::LOCK_DEADLOCK, "x").error.outcome(),
             Outcome::NotApplied
         );
-        let timeout = server(ER_CLIENT_INTERACTION_TIMEOUT, "x");
+        let timeout = server(er::CLIENT_INTERACTION_TIMEOUT, "x");
         assert_eq!(timeout.error.outcome(), Outcome::NotApplied);
         assert!(timeout.broken && timeout.unheard);
     }

@@ -4,6 +4,7 @@ mod config;
 mod database;
 mod error;
 mod migrate;
+mod reruns;
 mod row;
 mod server;
 mod session;

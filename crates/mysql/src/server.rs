@@ -17,6 +17,7 @@ SELECT
     CONVERT(@@version USING utf8mb4) AS version,
     CAST(@@max_allowed_packet AS UNSIGNED) AS max_allowed_packet,
     CAST(@@autocommit AS UNSIGNED) AS autocommit,
+    CAST(@@sql_safe_updates AS UNSIGNED) AS safe_updates,
     CONVERT(@@sql_mode USING utf8mb4) AS sql_mode,
     CONVERT(CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@character_set_results) USING utf8mb4) AS charsets";
 
@@ -33,6 +34,14 @@ impl Server {
         if row.try_get::<u64, _>("autocommit").ok() != Some(1) {
             return Err(unsupported(
                 "the pool's sessions have autocommit off; turn it on".into(),
+            ));
+        }
+        // There MariaDB takes a join from a list of ids for one of a whole table.
+        if text("version").contains("MariaDB")
+            && row.try_get::<u64, _>("safe_updates").ok() != Some(0)
+        {
+            return Err(unsupported(
+                "the pool's sessions have sql_safe_updates on; turn it off".into(),
             ));
         }
         // Statements are read with the rules of their absence.

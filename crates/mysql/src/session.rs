@@ -12,9 +12,9 @@ use crate::error::{Failure, cannot_be_prepared, sort};
 use crate::row::{Layout, arguments, packet_len};
 
 /// Statements that bind more values than this are not kept prepared: they come
-/// in too many lengths. The longest list of ids that the outbox binds, which is
-/// one of few, is below it.
-const MOST_VALUES_KEPT: usize = 1_100;
+/// in too many lengths. The longest lists of leases that the outbox binds, which
+/// are of few lengths, are below it.
+const MOST_VALUES_KEPT: usize = 2_100;
 
 /// Buffers that grew beyond this are given back after the statement.
 const LARGE_PACKET: usize = 1024 * 1024;

@@ -7,6 +7,7 @@
 )]
 mod common;
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -111,9 +112,11 @@ async fn explain(db: &dyn Database, statement: &Statement) -> Plan {
             "PRIMARY" => plan.indexes.push("primary".into()),
             name => plan.indexes.push(name.into()),
         }
-        plan.text += &format!(
-            "table {} type {kind} key {key} extra {extra}\n",
-            text("table")
+        let table = text("table");
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            plan.text,
+            "table {table} type {kind} key {key} extra {extra}"
         );
     }
     plan

@@ -20,6 +20,78 @@ const DAY: &str = "2026-03-01T00:00:00.000000Z";
 const NOW: &str = "2026-03-02T00:00:00.000000Z";
 const LATER: &str = "2026-03-03T00:00:00.000000Z";
 const MARKER: &str = "mArKeR";
+const LONG: &str = "mArKeRmArKeRmArKeRmArKeR";
+
+/// A statement, what it binds, and the kind and constraint of the refusal.
+const CASES: [(&str, &str, Kind, Option<&str>); 12] = [
+    (
+        "INSERT INTO parent (id, need) VALUES (?, 'x')",
+        MARKER,
+        Kind::Conflict,
+        Some("PRIMARY"),
+    ),
+    (
+        "INSERT INTO parent (id, u, need) VALUES ('n', ?, 'x')",
+        MARKER,
+        Kind::Conflict,
+        Some("one_u"),
+    ),
+    (
+        "INSERT INTO child VALUES ('d', ?)",
+        "mArKeR-2",
+        Kind::Constraint,
+        Some("to_parent"),
+    ),
+    (
+        "DELETE FROM parent WHERE id = ?",
+        MARKER,
+        Kind::Constraint,
+        Some("to_parent"),
+    ),
+    (
+        "INSERT INTO parent (id, need) VALUES ('n', ?)",
+        MARKER,
+        Kind::Constraint,
+        Some("short_check"),
+    ),
+    (
+        "INSERT INTO parent (id) VALUES (?)",
+        "mArKeR-3",
+        Kind::Constraint,
+        None,
+    ),
+    (
+        "INSERT INTO parent (id, need) VALUES (?, NULL)",
+        "mArKeR-3",
+        Kind::Constraint,
+        None,
+    ),
+    (
+        "INSERT INTO parent (id, need, short) VALUES ('n', 'x', ?)",
+        LONG,
+        Kind::Constraint,
+        None,
+    ),
+    (
+        "UPDATE parent SET small = ?",
+        "1000000",
+        Kind::Constraint,
+        None,
+    ),
+    (
+        "UPDATE parent SET small = ?",
+        MARKER,
+        Kind::Constraint,
+        None,
+    ),
+    ("UPDATE parent SET at = ?", MARKER, Kind::Constraint, None),
+    (
+        "UPDATE parent SET latin = ?",
+        "mArKeR😀",
+        Kind::Constraint,
+        None,
+    ),
+];
 
 fn say_nothing(error: &DbError) {
     let text = format!("{error} {error:?} {error:#?}");
@@ -51,77 +123,7 @@ async fn each_refusal_has_its_kind_and_says_nothing_of_a_row(server: Server) {
     )
     .await;
     run(&mut raw, "INSERT INTO child VALUES ('c', 'mArKeR')").await;
-    let long = MARKER.repeat(4);
-    let cases: [(&str, &str, Kind, Option<&str>); 12] = [
-        (
-            "INSERT INTO parent (id, need) VALUES (?, 'x')",
-            MARKER,
-            Kind::Conflict,
-            Some("PRIMARY"),
-        ),
-        (
-            "INSERT INTO parent (id, u, need) VALUES ('n', ?, 'x')",
-            MARKER,
-            Kind::Conflict,
-            Some("one_u"),
-        ),
-        (
-            "INSERT INTO child VALUES ('d', ?)",
-            "mArKeR-2",
-            Kind::Constraint,
-            Some("to_parent"),
-        ),
-        (
-            "DELETE FROM parent WHERE id = ?",
-            MARKER,
-            Kind::Constraint,
-            Some("to_parent"),
-        ),
-        (
-            "INSERT INTO parent (id, need) VALUES ('n', ?)",
-            MARKER,
-            Kind::Constraint,
-            Some("short_check"),
-        ),
-        (
-            "INSERT INTO parent (id) VALUES (?)",
-            "mArKeR-3",
-            Kind::Constraint,
-            None,
-        ),
-        (
-            "INSERT INTO parent (id, need) VALUES (?, NULL)",
-            "mArKeR-3",
-            Kind::Constraint,
-            None,
-        ),
-        (
-            "INSERT INTO parent (id, need, short) VALUES ('n', 'x', ?)",
-            &long,
-            Kind::Constraint,
-            None,
-        ),
-        (
-            "UPDATE parent SET small = ?",
-            "1000000",
-            Kind::Constraint,
-            None,
-        ),
-        (
-            "UPDATE parent SET small = ?",
-            MARKER,
-            Kind::Constraint,
-            None,
-        ),
-        ("UPDATE parent SET at = ?", MARKER, Kind::Constraint, None),
-        (
-            "UPDATE parent SET latin = ?",
-            "mArKeR😀",
-            Kind::Constraint,
-            None,
-        ),
-    ];
-    for (sql, value, kind, constraint) in cases {
+    for (sql, value, kind, constraint) in CASES {
         let statement = Statement::new(sql.to_owned()).bind(value);
         for error in [
             db.execute(&statement).await.expect_err(sql),

@@ -22,7 +22,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::RwLock;
+use std::sync::{PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -98,11 +98,11 @@ fn run(server: Server, test: &Test) -> Result<(), Failed> {
     let (_shared, _alone) = if test.alone {
         (
             None,
-            Some(SERVER.write().unwrap_or_else(|poison| poison.into_inner())),
+            Some(SERVER.write().unwrap_or_else(PoisonError::into_inner)),
         )
     } else {
         (
-            Some(SERVER.read().unwrap_or_else(|poison| poison.into_inner())),
+            Some(SERVER.read().unwrap_or_else(PoisonError::into_inner)),
             None,
         )
     };
@@ -113,8 +113,8 @@ fn run(server: Server, test: &Test) -> Result<(), Failed> {
     let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on((test.run)(server))));
     runtime.shutdown_background();
     outcome.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Failed::from(text.unwrap_or("panicked"))
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        Failed::from(said.unwrap_or("panicked"))
     })
 }

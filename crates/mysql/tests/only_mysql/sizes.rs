@@ -184,8 +184,8 @@ async fn lists_of_any_length_keep_few_statements_prepared(server: Server) {
         drain(rows).await;
     }
     // Each long insert is prepared anew; nearly all the rest is there.
-    let prepared = prepares(db.clone()).await - before;
-    assert!(prepared < 10 + 8, "{prepared} statements were prepared");
+    let anew = prepares(db.clone()).await - before;
+    assert!(anew < 10 + 8, "{anew} statements were prepared");
     // More values than a statement can bind.
     let columns = "?, ".repeat(70_000);
     let statement = Statement::new(format!(

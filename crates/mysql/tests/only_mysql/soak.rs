@@ -21,8 +21,8 @@ use crate::tests;
 
 tests!(soak: nothing_is_lost_or_doubled_under_everything_at_once);
 
-const DRAINERS: u64 = 16;
-const ENQUEUERS: u64 = 8;
+const DRAINERS: usize = 16;
+const ENQUEUERS: usize = 8;
 const SUBJECTS: u64 = 40;
 
 /// What the tasks know together.
@@ -76,6 +76,10 @@ fn from_now(milliseconds: i64) -> String {
 struct Dice(u64);
 
 impl Dice {
+    fn new(task: usize) -> Self {
+        Self(task as u64)
+    }
+
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self
             .0
@@ -125,7 +129,7 @@ async fn soak(server: Server, portable: bool, length: Duration) {
     let mut enqueuers = Vec::new();
     for task in 0..ENQUEUERS {
         let (db, outbox, ledger) = (
-            handles[task as usize % 3].clone(),
+            handles[task % 3].clone(),
             outbox.clone(),
             Arc::clone(&ledger),
         );
@@ -134,15 +138,15 @@ async fn soak(server: Server, portable: bool, length: Duration) {
     let mut others = Vec::new();
     for task in 0..DRAINERS {
         let (db, outbox, ledger) = (
-            handles[task as usize % 3].clone(),
+            handles[task % 3].clone(),
             outbox.clone(),
             Arc::clone(&ledger),
         );
         others.push(tokio::spawn(drain(db, outbox, ledger, task)));
     }
-    for task in 0..2 {
-        let (db, outbox, ledger) = (handles[task].clone(), outbox.clone(), Arc::clone(&ledger));
-        others.push(tokio::spawn(erase(db, outbox, ledger, task as u64, ends)));
+    for (task, db) in handles.iter().take(2).enumerate() {
+        let (db, outbox, ledger) = (db.clone(), outbox.clone(), Arc::clone(&ledger));
+        others.push(tokio::spawn(erase(db, outbox, ledger, task, ends)));
     }
     for task in enqueuers {
         task.await.expect("an enqueuer");
@@ -189,8 +193,14 @@ async fn deadlocks(admin: &mut sqlx::mysql::MySqlConnection) -> i64 {
         .expect("a count")
 }
 
-async fn enqueue(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: u64, ends: Instant) {
-    let mut dice = Dice(task);
+async fn enqueue(
+    db: MySqlDatabase,
+    outbox: Outbox,
+    ledger: Arc<Ledger>,
+    task: usize,
+    ends: Instant,
+) {
+    let mut dice = Dice::new(task);
     let mut number = 0_u64;
     while Instant::now() < ends {
         let rows = 1 + dice.roll(10);
@@ -216,8 +226,8 @@ async fn enqueue(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: u
     }
 }
 
-async fn drain(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: u64) {
-    let mut dice = Dice(1_000 + task);
+async fn drain(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: usize) {
+    let mut dice = Dice::new(1_000 + task);
     let mut cursor = ClaimCursor::new();
     let started = Instant::now();
     let mut idle = 0;
@@ -226,7 +236,7 @@ async fn drain(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: u64
         let claim = Claim::new(from_now(0), from_now(120_000))
             .limit(1 + dice.roll(30))
             .locked_by("drainer");
-        let mine = if task % 2 == 0 {
+        let mine = if task.is_multiple_of(2) {
             outbox.claim(&db, &claim).await.expect("claim")
         } else {
             let elapsed = || started.elapsed();
@@ -313,8 +323,8 @@ async fn end(
     }
 }
 
-async fn erase(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: u64, ends: Instant) {
-    let mut dice = Dice(2_000 + task);
+async fn erase(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: usize, ends: Instant) {
+    let mut dice = Dice::new(2_000 + task);
     while Instant::now() < ends {
         let subject = format!("s{}", dice.roll(SUBJECTS));
         let erased = outbox
