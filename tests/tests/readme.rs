@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use duebox_conformance::{broken, receipt_tests, tests};
+use duebox_conformance::{Test, broken, receipt_tests, tests};
 
 #[test]
 fn the_table_of_promises_names_every_test_once() {
@@ -34,7 +34,7 @@ fn the_table_of_promises_names_every_test_once() {
 
 #[test]
 fn every_broken_store_is_caught_by_tests_that_there_are() {
-    let there: BTreeSet<&str> = tests().iter().map(|test| test.name()).collect();
+    let there: BTreeSet<&str> = tests().iter().map(Test::name).collect();
     for store in broken() {
         assert!(!store.caught_by().is_empty());
         for name in store.caught_by() {

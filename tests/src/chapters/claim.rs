@@ -16,7 +16,6 @@ chapter!(claim:
     a_limit_of_zero_touches_nothing,
     the_largest_limits_take_all,
     a_claim_takes_a_hundred_rows_unless_told,
-    a_claim_stops_before_its_bytes_are_over,
     a_failing_claim_is_an_error_and_never_no_rows,
     a_claim_refuses_an_impossible_holder,
     the_oldest_rows_are_taken_whatever_order_they_are_stored_in,
@@ -79,32 +78,6 @@ async fn a_claim_takes_a_hundred_rows_unless_told(cx: Arc<Context>) {
     for rows in [100, 50, 0] {
         let got = cx.outbox.claim(&*cx.db, &claim).await.expect("claim");
         assert_eq!(got.len(), rows);
-    }
-}
-
-async fn a_claim_stops_before_its_bytes_are_over(cx: Arc<Context>) {
-    for (number, bytes) in [100, 400, 500, 1, 2_000, 0, 1].into_iter().enumerate() {
-        let payload = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
-        let id = numbered(number);
-        let row = cx
-            .outbox
-            .enqueue_statement(&id, "t", &payload, None, &at(0));
-        cx.db.batch_atomic(&[row]).await.expect("enqueue");
-    }
-    let claim = Claim::new(at(1), at(10)).max_bytes(1_000);
-    let rounds: [&[&str]; 4] = [
-        &["r000", "r001", "r002"],
-        &["r003"],
-        &["r004"], // Larger than the bound, but one row is always taken.
-        &["r005", "r006"],
-    ];
-    let mut leased = 0;
-    for expected in rounds {
-        let got = cx.outbox.claim(&*cx.db, &claim).await.expect("claim");
-        assert_eq!(ids(&got), expected);
-        leased += got.len() as u64;
-        let stats = cx.outbox.stats(&*cx.db, &at(1)).await.expect("stats");
-        assert_eq!(stats.leased, leased, "what did not fit is not leased");
     }
 }
 

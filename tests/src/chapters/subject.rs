@@ -329,11 +329,11 @@ async fn erasing_waits_for_a_locked_row(cx: Arc<Context>) {
             cx.enqueue_for(&id, &id, &at(0)).await;
         }
         let lock = cx.sandbox.lock("outbox", ["b", "a", "c", "b"][round]).await;
-        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (start, begun) = tokio::sync::oneshot::channel();
         let erasing = {
             let (outbox, other) = (cx.outbox.clone(), Arc::clone(&other));
             tokio::spawn(async move {
-                begin.send(()).expect("the test waits");
+                start.send(()).expect("the test waits");
                 outbox.erase_subject(&other, "ada", u64::MAX).await
             })
         };
