@@ -44,4 +44,25 @@ impl Outbox {
         let text = self.fill(include_str!("sql/delete_held_mysql.sql"));
         Statement::shared(text).bind(list)
     }
+
+    /// Deletes the rows whose leases are held, on SQLite; their number tells
+    /// whether all were. `CROSS JOIN` there says which is read first.
+    pub(super) fn delete_held_sqlite(&self, leases: &[&Lease]) -> Statement {
+        // Flat, as a JSON text within another is parsed anew for each function that reads it.
+        let mut list = String::from("{");
+        for (place, lease) in leases.iter().enumerate() {
+            if place > 0 {
+                list.push(',');
+            }
+            push_json(&mut list, lease.id());
+            list.push(':');
+            push_json(
+                &mut list,
+                &format!("{} {}", lease.number(), lease.created_at()),
+            );
+        }
+        list.push('}');
+        let text = self.fill(include_str!("sql/delete_held_sqlite.sql"));
+        Statement::shared(text).bind(list)
+    }
 }

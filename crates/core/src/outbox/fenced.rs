@@ -256,18 +256,21 @@ impl Outbox {
                     let statement = self.change_returning(chunk, change);
                     db.query(&statement).await
                 }
-                Dialect::MySql if matches!(change, Change::Delete) => {
+                dialect @ (Dialect::Sqlite | Dialect::MySql)
+                    if matches!(change, Change::Delete) =>
+                {
                     // Most often all are held, and then their number tells so.
-                    let all = self
-                        .delete_held_mysql(chunk)
-                        .expect_rows(chunk.len() as u64);
-                    match db.execute(&all).await {
+                    let all = match dialect {
+                        Dialect::MySql => self.delete_held_mysql(chunk),
+                        _ => self.delete_held_sqlite(chunk),
+                    };
+                    match db.execute(&all.expect_rows(chunk.len() as u64)).await {
                         Ok(_) => {
                             held.extend(chunk.iter().map(|lease| (*lease).clone()));
                             continue;
                         }
                         Err(error) if error.kind() == Kind::RowCount => {
-                            let step = self.lock_then_change(Dialect::MySql, chunk, change);
+                            let step = self.lock_then_change(dialect, chunk, change);
                             db.read_then_write(&step).await
                         }
                         Err(error) => Err(error),

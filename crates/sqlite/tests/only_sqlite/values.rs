@@ -144,3 +144,34 @@ async fn no_error_repeats_a_value() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_id_of_any_character_that_ids_have_is_claimed_and_completed() {
+    let db = SqliteDatabase::open_in_memory().await.unwrap();
+    db.migrate().await.unwrap();
+    let mut ids: Vec<String> = (0x21..=0x7E_u8)
+        .map(|byte| format!("{}x", char::from(byte)))
+        .collect();
+    ids.extend(
+        [
+            "\\u0041", "\"", "\\", "\\\"", "1", "01", "1.0", "null", "a.b", "$", "[0]",
+        ]
+        .map(Into::into),
+    );
+    for id in &ids {
+        db.execute(&enqueue(id)).await.unwrap();
+    }
+    let outbox = Outbox::new("outbox");
+    let claimed = outbox.claim_due(&db, NOW, LATER, u64::MAX).await.unwrap();
+    assert_eq!(claimed.len(), ids.len());
+    for record in claimed {
+        let outcomes = outbox.complete_claimed(&db, &[record.lease]).await.unwrap();
+        assert_eq!(
+            outcomes,
+            [duebox_sqlite::LeaseOutcome::Held],
+            "{}",
+            record.id
+        );
+    }
+    assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM outbox").await, 0);
+}
