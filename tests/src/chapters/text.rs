@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use duebox_core::{Claim, LeaseOutcome, ListOptions, MAX_ERROR_BYTES, Retry, Statement};
+use duebox_core::{Claim, LeaseOutcome, ListOptions, Retry, Statement};
 
 use super::chapter;
 use crate::Context;
@@ -274,7 +274,7 @@ async fn an_error_is_cleaned_and_cut_and_never_refused(cx: Arc<Context>) {
         (&long, format!("x{}", "😀".repeat(1_023))),
     ];
     for (error, kept) in errors {
-        assert!(kept.len() <= MAX_ERROR_BYTES);
+        assert!(kept.len() <= 4_096);
         for way in 0..4 {
             cx.enqueue("a", &at(0)).await;
             let lease = cx.claim_one(&at(0), &at(10)).await.lease;

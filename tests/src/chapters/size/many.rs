@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use duebox_core::{
-    Enqueue, Kind, LeaseOutcome, Outbox, OutboxRecord, Retry, Statement, parse_time,
-};
+use duebox_core::{Enqueue, Kind, LeaseOutcome, OutboxRecord, Retry, Statement, parse_time};
 
 use crate::Context;
 use crate::context::{account, assert_refused, at, at_micros};
@@ -34,10 +32,10 @@ async fn count_where(cx: &Context, condition: &str) -> i64 {
 
 pub(super) async fn ten_thousand_rows_are_enqueued_by_one_statement(cx: Arc<Context>) {
     cx.make_account().await;
-    let too_many = cx.outbox.enqueue_many_statement(work(Outbox::MAX_MANY + 1));
+    let too_many = cx.outbox.enqueue_many_statement(work(10_001));
     cx.refuses(too_many, Kind::InvalidArgument, "10 001 rows")
         .await;
-    let all = cx.outbox.enqueue_many_statement(work(Outbox::MAX_MANY));
+    let all = cx.outbox.enqueue_many_statement(work(10_000));
     let answer = cx.batch(&[all.clone(), account("a"), account("a")]).await;
     assert_refused(answer, Kind::Conflict);
     assert_eq!(cx.count().await, 0);

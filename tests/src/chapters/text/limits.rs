@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duebox_core::{Claim, Enqueue, Kind, MAX_PAYLOAD_BYTES, Outbox, parse_time};
+use duebox_core::{Claim, Enqueue, Kind, Outbox, parse_time};
 
 use crate::Context;
 use crate::context::{assert_refused, at};
@@ -46,7 +46,7 @@ pub(super) async fn what_no_row_can_hold_stops_a_batch_before_it_runs(cx: Arc<Co
     bad.push((
         "a".into(),
         "t".into(),
-        "x".repeat(MAX_PAYLOAD_BYTES + 1),
+        "x".repeat(8 * 1024 * 1024 + 1),
         None,
     ));
     for (id, topic, payload, subject) in bad {
