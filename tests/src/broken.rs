@@ -122,6 +122,7 @@ pub fn broken() -> Vec<Broken> {
         ]),
         broken("commits half of a batch", Fault::CommitsHalves, &[
             "batch::a_batch_that_fails_in_the_middle_leaves_nothing",
+            "cancel::a_dropped_batch_leaves_all_of_its_rows_or_none",
             "lost_answers::a_batch_repeated_with_its_id_is_a_conflict_and_applied_once",
             "lost_answers::an_effect_completed_in_its_batch_takes_place_once",
         ]),
@@ -132,6 +133,10 @@ pub fn broken() -> Vec<Broken> {
         ]),
         broken("says that what was lost was not applied", Fault::MisjudgesLostAnswers, &[
             "lost_answers::an_error_that_says_not_applied_left_nothing",
+        ]),
+        broken("has no index of what is due", Fault::LacksIndex, &[
+            "plans::a_claim_reads_the_due_index_and_sorts_nothing",
+            "plans::a_claim_through_a_cursor_reads_the_due_index_from_its_bound",
         ]),
         broken("quotes rows in its errors", Fault::QuotesRows, &[
             "privacy::errors_of_enqueueing_show_nothing_of_the_row",

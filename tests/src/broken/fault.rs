@@ -26,6 +26,7 @@ pub(super) enum Fault {
     DropsExpectations,
     MisjudgesLostAnswers,
     QuotesRows,
+    LacksIndex,
 }
 
 /// Texts to replace, and by what.
@@ -94,6 +95,7 @@ impl Fault {
                 ("FOR UPDATE\n)", "FOR UPDATE SKIP LOCKED\n)"),
                 ("= ?\nFOR UPDATE", "= ?\nFOR UPDATE SKIP LOCKED"),
             ],
+            Self::LacksIndex => &[("CONSTRAINT outbox_due UNIQUE (visible_at, id),\n", "")],
             _ => &[],
         }
     }
