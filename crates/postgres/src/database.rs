@@ -10,6 +10,7 @@ use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
 use crate::checkout::Checkout;
 use crate::client::{Prepared, Unprepared};
 use crate::error::{self, Failure, Rerun};
+use crate::plans::Plans;
 use crate::retry::retried;
 use crate::server::{self, NOW};
 use crate::session::Session;
@@ -24,8 +25,14 @@ use crate::{PostgresOptions, batch, migrate};
 pub struct PostgresDatabase {
     pool: Pool,
     prepared: bool,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
     /// The server was asked once whether it is one that we know.
-    known: Arc<AtomicBool>,
+    known: AtomicBool,
+    plans: Plans,
 }
 
 impl PostgresDatabase {
@@ -53,7 +60,7 @@ impl PostgresDatabase {
         Self {
             pool,
             prepared: true,
-            known: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -113,7 +120,10 @@ impl PostgresDatabase {
     /// A connection of the pool, to a server that can be worked with.
     async fn checkout(&self) -> Result<Checkout, Failure> {
         let connection = Checkout::new(self.pool.get().await.map_err(error::pool)?);
-        if self.known.load(Ordering::Relaxed) {
+        if self.shared.plans.are_old() {
+            self.pool.manager().statement_caches.clear();
+        }
+        if self.shared.known.load(Ordering::Relaxed) {
             return Ok(connection);
         }
         let question = Statement::new(server::QUESTION);
@@ -124,7 +134,7 @@ impl PostgresDatabase {
             .and_then(|rows| Ok(server::examine(&rows)?))
         {
             Ok(()) => {
-                self.known.store(true, Ordering::Relaxed);
+                self.shared.known.store(true, Ordering::Relaxed);
                 Ok(connection)
             }
             Err(failure) => self.ended(connection, Err(failure), false).await,

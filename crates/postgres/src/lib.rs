@@ -9,6 +9,7 @@ mod database;
 mod error;
 mod migrate;
 mod pipeline;
+mod plans;
 mod retry;
 mod row;
 mod server;

@@ -18,13 +18,15 @@ use sqlx::{
 
 use crate::bind::{self, Format};
 use crate::error::Failure;
+use crate::plans::Plans;
 use crate::row;
 use crate::session::Session;
 use crate::types::{Item, Shape, built_in};
 
 /// What a handle has learnt of a database.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Learnt {
+    plans: Plans,
     /// How SQL names a type, by its OID.
     names: Mutex<HashMap<u32, String>>,
     /// What the parameters of a statement are, by its text; for unprepared ones.
@@ -32,6 +34,15 @@ pub(crate) struct Learnt {
 }
 
 impl Learnt {
+    /// A text to prepare. The driver keeps a statement by its text, so another one
+    /// makes another plan; see [`Plans`].
+    fn dated(&self, sql: &str) -> SqlStr {
+        match self.plans.span() {
+            0 => text(sql),
+            span => text(format!("{sql}\n-- {span}")),
+        }
+    }
+
     /// The schema may be another one.
     pub(crate) fn forget(&self) {
         lock(&self.names).clear();
@@ -126,11 +137,17 @@ impl SqlxPrepared<'_> {
         &mut self,
         statement: &Rendered<'_>,
     ) -> Result<(sqlx::postgres::PgStatement, PgArguments), Failure> {
-        let mut prepared = self.connection.prepare(text(statement.sql())).await?;
+        let mut prepared = self
+            .connection
+            .prepare(self.learnt.dated(statement.sql()))
+            .await?;
         if check(statement.values(), &parameters(&prepared)).is_err() {
             // The types may be those of before a migration.
             self.connection.clear_cached_statements().await?;
-            prepared = self.connection.prepare(text(statement.sql())).await?;
+            prepared = self
+                .connection
+                .prepare(self.learnt.dated(statement.sql()))
+                .await?;
         }
         let mut parameters = parameters(&prepared);
         check(statement.values(), &parameters)?;
@@ -145,7 +162,7 @@ impl SqlxPrepared<'_> {
         }
         let prepared = self
             .connection
-            .prepare(text(cast(statement, &parameters)))
+            .prepare(self.learnt.dated(&cast(statement, &parameters)))
             .await?;
         let arguments = arguments(statement.values(), &parameters)?;
         Ok((prepared, arguments))

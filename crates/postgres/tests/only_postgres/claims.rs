@@ -6,14 +6,19 @@ use std::time::{Duration, Instant};
 
 use duebox_postgres::{Claim, Database, Outbox, Statement};
 
-use crate::place::{Place, at, tokio_at};
+use crate::place::{Place, at, every_way, tokio_at};
 use crate::proxy::Proxy;
+
+/// A setting of this test: the planner takes the table for one of a single row, and
+/// joins the other way round.
+const ONE_ROW: &str = "-c%20enable_material%3Doff";
 
 /// The planner may run the locking part of a claim more than once, if it is let:
 /// then more rows are locked than asked for, and some leased that nobody gets.
 pub(crate) async fn leases_exactly_what_it_returns_under_every_join_plan() {
     let settings = [
         "",
+        ONE_ROW,
         "-c%20enable_nestloop%3Doff",
         "-c%20enable_hashjoin%3Doff",
         "-c%20enable_hashjoin%3Doff%20-c%20enable_hashagg%3Doff%20-c%20enable_material%3Doff",
@@ -30,6 +35,11 @@ pub(crate) async fn leases_exactly_what_it_returns_under_every_join_plan() {
             .run("ALTER TABLE outbox SET (autovacuum_enabled = off)")
             .await;
         place.fill(10_000).await;
+        if setting == ONE_ROW {
+            let sql = "UPDATE pg_class SET reltuples = 1, relpages = 100000 WHERE oid = 'outbox'::regclass";
+            place.run(sql).await;
+        }
+        let rounds = if setting == ONE_ROW { 10 } else { 40 };
         let url = place.url_at(
             &crate::place::server().expect("a server"),
             &format!("%20{setting}"),
@@ -40,7 +50,7 @@ pub(crate) async fn leases_exactly_what_it_returns_under_every_join_plan() {
             tokio::spawn(async move {
                 let outbox = Outbox::new("outbox");
                 let mut claims = Vec::new();
-                for number in 0..40 {
+                for number in 0..rounds {
                     let limit = if number % 2 == 0 { 1 } else { 5 };
                     let name = format!("{task}-{number}");
                     let claim = Claim::new(at(10), at(20)).limit(limit).locked_by(&name);
@@ -114,6 +124,44 @@ pub(crate) async fn keeps_its_plan() {
             plan.get("custom_plans").unwrap(),
         );
         assert!(made <= 5 && kept >= 15, "{made} made anew, {kept} kept");
+    }
+    place.close().await;
+}
+
+/// One that was made while the table was empty reads, and sorts, all of it; and the
+/// server keeps it until it has counted the table again.
+pub(crate) async fn makes_its_plan_anew_before_long() {
+    let place = Place::new().await;
+    place.make_outbox().await;
+    place
+        .run("ALTER TABLE outbox SET (autovacuum_enabled = off)")
+        .await;
+    place.run("VACUUM ANALYZE outbox").await;
+    let outbox = Outbox::new("outbox");
+    let ways = every_way(&place.url(), 1).await;
+    let prepared: Vec<_> = ways.iter().step_by(2).collect();
+    for (name, db) in &prepared {
+        for _ in 0..10 {
+            let none = outbox
+                .claim_due(&**db, &at(1), &at(2), 10)
+                .await
+                .expect(name);
+            assert!(none.is_empty());
+        }
+    }
+    place.fill(50_000).await;
+    tokio::time::sleep(Duration::from_millis(5_200)).await;
+    for (name, db) in &prepared {
+        outbox
+            .claim_due(&**db, &at(1), &at(2), 10)
+            .await
+            .expect(name);
+        let newest =
+            "SELECT EXTRACT(EPOCH FROM clock_timestamp() - max(prepare_time))::float8 AS age
+                      FROM pg_prepared_statements WHERE statement LIKE '%SKIP LOCKED%'";
+        let rows = db.query(&Statement::new(newest)).await.expect("an age");
+        let age: f64 = rows[0].get("age").unwrap();
+        assert!(age < 3.0, "{name}: the plan is {age} seconds old");
     }
     place.close().await;
 }
