@@ -301,11 +301,11 @@ async fn types_that_cannot_be_read_are_named_before_anything_runs(server: Server
         "POINT(1,2)"
     );
 
-    // A type that is newer than the driver.
+    // A type that is newer than the driver; MariaDB sends it as bytes.
     let mut raw = of.raw().await;
     let vector =
         duebox_mysql::sqlx::Executor::execute(&mut raw, "CREATE TABLE v (v VECTOR(2))").await;
-    if vector.is_ok() {
+    if vector.is_ok() && server.name == "mysql" {
         let error = db
             .query(&Statement::new("SELECT v FROM v"))
             .await
