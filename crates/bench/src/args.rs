@@ -1,0 +1,151 @@
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+
+use crate::engine::{Engine, Fallible, MySql, Postgres, Sqlite};
+
+pub(crate) const HELP: &str = "\
+Measures Duebox against hand-written SQL and the naive algorithm.
+
+duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
+
+  --engine ENGINE    sqlite, postgres, mysql or mariadb
+  --url URL          the server, with a database that nothing else uses
+  --dir DIR          sqlite: where the files go, on a disk (the working directory)
+  --scenario NAME    drain, enqueue, many, flat or cursor; may be repeated; all
+                     unless it is said
+  --rows N           drain, many, cursor: rows (100000)
+  --batch N          rows of a claim, and of an INSERT of many (100)
+  --drainers N       drain, many: how many at once (1 on sqlite, else 4)
+  --repeat N         how often each figure is measured (5)
+  --waiting N        flat: the large backlog (1000000)
+  --delayed N        flat: rows that are not yet due (200000)
+  --leased N         flat: rows under lease (100000 on sqlite, else 50000)
+  --json             JSON instead of Markdown
+";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+    MySql,
+}
+
+/// What each engine has to reach.
+pub(crate) struct Targets {
+    pub(crate) by_hand: f64,
+    pub(crate) naive: f64,
+    pub(crate) enqueue: Option<f64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Args {
+    pub(crate) kind: Kind,
+    url: Option<String>,
+    dir: PathBuf,
+    pub(crate) scenarios: Vec<String>,
+    pub(crate) rows: u64,
+    pub(crate) batch: u64,
+    pub(crate) drainers: usize,
+    pub(crate) repeat: usize,
+    pub(crate) waiting: u64,
+    pub(crate) delayed: u64,
+    pub(crate) leased: u64,
+    pub(crate) json: bool,
+}
+
+impl Args {
+    /// `None` if help was asked for.
+    pub(crate) fn parse() -> Fallible<Option<Self>> {
+        let mut parser = lexopt::Parser::from_env();
+        let (mut kind, mut drainers, mut leased) = (None, None, None);
+        let mut args = Self {
+            kind: Kind::Sqlite,
+            url: None,
+            dir: ".".into(),
+            scenarios: Vec::new(),
+            rows: 100_000,
+            batch: 100,
+            drainers: 1,
+            repeat: 5,
+            waiting: 1_000_000,
+            delayed: 200_000,
+            leased: 100_000,
+            json: false,
+        };
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("engine") => {
+                    kind = Some(match &*parser.value()?.string()? {
+                        "sqlite" => Kind::Sqlite,
+                        "postgres" => Kind::Postgres,
+                        "mysql" | "mariadb" => Kind::MySql,
+                        other => return Err(format!("there is no engine {other}").into()),
+                    });
+                }
+                Long("url") => args.url = Some(parser.value()?.string()?),
+                Long("dir") => args.dir = parser.value()?.into(),
+                Long("scenario") => args.scenarios.push(parser.value()?.string()?),
+                Long("rows") => args.rows = parser.value()?.parse()?,
+                Long("batch") => args.batch = parser.value()?.parse()?,
+                Long("drainers") => drainers = Some(parser.value()?.parse()?),
+                Long("repeat") => args.repeat = parser.value()?.parse()?,
+                Long("waiting") => args.waiting = parser.value()?.parse()?,
+                Long("delayed") => args.delayed = parser.value()?.parse()?,
+                Long("leased") => leased = Some(parser.value()?.parse()?),
+                Long("json") => args.json = true,
+                Short('h') | Long("help") => return Ok(None),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        args.kind = kind.ok_or("which --engine?")?;
+        let on_server = args.kind != Kind::Sqlite;
+        args.drainers = drainers.unwrap_or(if on_server { 4 } else { 1 });
+        args.leased = leased.unwrap_or(if on_server { 50_000 } else { 100_000 });
+        for (name, count) in [
+            ("rows", args.rows),
+            ("batch", args.batch),
+            ("drainers", args.drainers as u64),
+            ("repeat", args.repeat as u64),
+        ] {
+            if count == 0 {
+                return Err(format!("--{name} must be at least 1").into());
+            }
+        }
+        if args.scenarios.is_empty() {
+            args.scenarios = ["drain", "enqueue", "many", "flat", "cursor"]
+                .map(str::to_owned)
+                .into();
+        }
+        Ok(Some(args))
+    }
+
+    pub(crate) async fn open(&self) -> Fallible<Box<dyn Engine>> {
+        let url = || self.url.as_deref().ok_or("which --url?");
+        Ok(match self.kind {
+            Kind::Sqlite => Box::new(Sqlite::new(&self.dir)?),
+            Kind::Postgres => Box::new(Postgres::new(url()?).await?),
+            Kind::MySql => Box::new(MySql::new(url()?).await?),
+        })
+    }
+
+    pub(crate) fn targets(&self) -> Targets {
+        match self.kind {
+            Kind::Sqlite => Targets {
+                by_hand: 0.8,
+                naive: 15.0,
+                enqueue: Some(5.0),
+            },
+            Kind::Postgres => Targets {
+                by_hand: 0.85,
+                naive: 15.0,
+                enqueue: None,
+            },
+            Kind::MySql => Targets {
+                by_hand: 0.8,
+                naive: 10.0,
+                enqueue: None,
+            },
+        }
+    }
+}
