@@ -44,7 +44,7 @@ fn wrap(dialect: Dialect, form: &str, bait: &str) -> String {
     match form {
         "E''" => format!("E'{}'", bait.replace('\\', r"\\").replace('\'', r"\'")),
         "$$" => format!("$${}.$$", bait.replace('$', "S")),
-        "$a$" => format!("$a$${}$a$", bait.replace("$a", "A")),
+        "$a$" => format!("$a${}$a$", bait.replace("$a", "A")),
         "[]" => format!("[{}]", bait.replace(']', ")")),
         "--" => format!("-- {}\n", line()),
         "#" => format!("#{}\n", line()),
