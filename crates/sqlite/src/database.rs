@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::config::{Place, SqliteOptions};
 use crate::job::{Done, Job, Message, Owned, Work, gone};
 use crate::reader::Readers;
+use crate::receipts::SqliteReceipts;
 use crate::writer;
 
 /// A database in a file or in memory, and a [`Database`] of Duebox.
@@ -126,7 +127,14 @@ impl SqliteDatabase {
         }
     }
 
-    async fn work(&self, work: Work) -> Result<Done, DbError> {
+    /// The tickets of push notifications whose receipts are outstanding, in
+    /// the table `pending_receipts` that [`migrate`](Self::migrate) makes.
+    #[must_use]
+    pub fn receipts(&self) -> SqliteReceipts {
+        SqliteReceipts::new(self.clone())
+    }
+
+    pub(crate) async fn work(&self, work: Work) -> Result<Done, DbError> {
         let (answer, receiver) = oneshot::channel();
         let job = Job {
             work,

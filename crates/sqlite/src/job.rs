@@ -6,6 +6,7 @@ use duebox_core::{DbError, Dialect, Kind, ReadThenWrite, Rendered, Statement, Va
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::receipts::{self, Taken};
 use crate::row::{self, Found};
 use crate::undo::Undo;
 
@@ -102,6 +103,7 @@ pub(crate) enum Work {
     Query(Owned),
     Batch(Vec<Owned>),
     Step(ReadThenWrite),
+    Receipts(receipts::Call),
 }
 
 /// What work answers.
@@ -109,6 +111,7 @@ pub(crate) enum Done {
     Count(u64),
     Counts(Vec<u64>),
     Rows(Found),
+    Taken(Vec<Taken>),
 }
 
 impl Work {
@@ -150,6 +153,7 @@ impl Work {
                 }
                 Ok(Done::Rows(found))
             }
+            Self::Receipts(call) => call.run(conn, undo),
         }
     }
 
@@ -158,7 +162,7 @@ impl Work {
         match self {
             Self::Execute(statement) | Self::Query(statement) => statement.may_change_schema(),
             Self::Batch(statements) => statements.iter().any(Owned::may_change_schema),
-            Self::Step(_) => false,
+            Self::Step(_) | Self::Receipts(_) => false,
         }
     }
 
@@ -168,6 +172,7 @@ impl Work {
             Self::Execute(statement) | Self::Query(statement) => statement.bytes(),
             Self::Batch(statements) => statements.iter().map(Owned::bytes).sum(),
             Self::Step(_) => 0,
+            Self::Receipts(call) => call.bytes(),
         }
     }
 }
@@ -177,6 +182,7 @@ impl Done {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Rows(found) => found.bytes,
+            Self::Taken(taken) => receipts::bytes(taken),
             Self::Count(_) | Self::Counts(_) => 0,
         }
     }

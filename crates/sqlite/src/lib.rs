@@ -9,6 +9,7 @@ mod group;
 mod job;
 mod migrate;
 mod reader;
+mod receipts;
 mod row;
 mod transaction;
 mod undo;
@@ -19,4 +20,5 @@ pub use rusqlite;
 
 pub use self::config::{JournalMode, SqliteOptions};
 pub use self::database::SqliteDatabase;
-pub use self::transaction::{execute, query};
+pub use self::receipts::SqliteReceipts;
+pub use self::transaction::{erase_owner, execute, query};

@@ -1,10 +1,11 @@
 //! Statements inside the caller's own transaction.
 
+use duebox_core::uuid::Uuid;
 use duebox_core::{DbError, Dialect, Row, Statement};
 use rusqlite::Connection;
 
 use crate::job::Owned;
-use crate::{error, row};
+use crate::{error, receipts, row};
 
 /// Runs a statement on a connection of the caller's, or in a transaction of
 /// it, and returns how many rows it touched.
@@ -72,4 +73,34 @@ pub fn query(conn: &Connection, statement: &Statement) -> Result<Vec<Row>, DbErr
     } else {
         rows.map_err(DbError::not_applied)
     }
+}
+
+/// Deletes every pending receipt of one owner in the caller's own transaction,
+/// and returns how many went: for the deletion of an account that must be whole.
+///
+/// It does what
+/// [`PendingReceiptStore::erase_owner`](crate::PendingReceiptStore::erase_owner)
+/// does.
+///
+/// ```no_run
+/// use duebox_sqlite::rusqlite::Connection;
+/// use duebox_sqlite::uuid::Uuid;
+///
+/// fn delete_account(
+///     conn: &mut Connection,
+///     account: Uuid,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let transaction = conn.transaction()?;
+///     transaction.execute("DELETE FROM account WHERE id = ?", [account.as_bytes()])?;
+///     duebox_sqlite::erase_owner(&transaction, account)?;
+///     transaction.commit()?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As for [`execute`].
+pub fn erase_owner(conn: &Connection, owner_id: Uuid) -> Result<u64, DbError> {
+    execute(conn, &receipts::erasure(owner_id))
 }

@@ -1,0 +1,1 @@
+UPDATE pending_receipts SET due_at = ? WHERE rowid = ?
