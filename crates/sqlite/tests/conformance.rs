@@ -1,12 +1,15 @@
 //! The shared suite, on files with a write-ahead log and with a rollback
 //! journal.
 
-use std::path::PathBuf;
+#[path = "conformance/receipts.rs"]
+mod receipts;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use duebox_conformance::{Harness, Hook, Plan, Sandbox};
+use duebox_conformance::{Harness, Hook, Plan, ReceiptHarness, Sandbox};
 use duebox_sqlite::rusqlite::{self, params_from_iter, types::Value as Bound};
 use duebox_sqlite::{
     Database, DbError, Dialect, JournalMode, Outbox, SqliteDatabase, SqliteOptions, Statement,
@@ -30,17 +33,17 @@ impl Harness for Files {
         &[Hook::Explain]
     }
 
+    fn receipts(&self) -> Option<Arc<dyn ReceiptHarness>> {
+        Some(Arc::new(receipts::Receipts(self.0, self.1)))
+    }
+
     fn checks_suite(&self) -> bool {
         self.1 == "sqlite"
     }
 
     async fn open(&self) -> Box<dyn Sandbox> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("conformance-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for a test");
-        let options = SqliteOptions::new(folder.join("test.db")).journal_mode(self.0);
+        let folder = folder();
+        let options = options(&folder, self.0);
         let database = options.clone().open().await.expect("a new database");
         Box::new(Folder {
             path: folder,
@@ -48,6 +51,25 @@ impl Harness for Files {
             database,
         })
     }
+}
+
+/// A new folder for one test.
+fn folder() -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("conformance-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for a test");
+    folder
+}
+
+fn options(folder: &Path, journal_mode: JournalMode) -> SqliteOptions {
+    SqliteOptions::new(folder.join("test.db")).journal_mode(journal_mode)
+}
+
+fn remove(folder: PathBuf) {
+    // A thread of a handle may be at the files still; what is left is in the target folder.
+    let _ = std::fs::remove_dir_all(folder);
 }
 
 struct Folder {
@@ -72,24 +94,28 @@ impl Sandbox for Folder {
     }
 
     async fn explain(&self, statement: &Statement) -> Plan {
-        let rendered = statement.render(Dialect::Sqlite).expect("a statement");
-        let sql = format!("EXPLAIN QUERY PLAN {}", rendered.sql());
-        let values: Vec<Bound> = rendered.values().iter().map(bound).collect();
-        let explain = move |conn: &mut rusqlite::Connection| -> rusqlite::Result<Vec<String>> {
-            let mut explain = conn.prepare(&sql)?;
-            let lines = explain.query_map(params_from_iter(values), |row| row.get("detail"))?;
-            lines.collect()
-        };
-        let lines = self.database.with_connection(explain).await;
-        plan(&lines.expect("a connection").expect("a plan"))
+        explain(&self.database, statement).await
     }
 
     async fn close(self: Box<Self>) {
         let folder = self.path.clone();
         drop(self);
-        // A thread of a handle may be at the files still; what is left is in the target folder.
-        let _ = std::fs::remove_dir_all(folder);
+        remove(folder);
     }
+}
+
+/// How SQLite would run the statement.
+async fn explain(database: &SqliteDatabase, statement: &Statement) -> Plan {
+    let rendered = statement.render(Dialect::Sqlite).expect("a statement");
+    let sql = format!("EXPLAIN QUERY PLAN {}", rendered.sql());
+    let values: Vec<Bound> = rendered.values().iter().map(bound).collect();
+    let explain = move |conn: &mut rusqlite::Connection| -> rusqlite::Result<Vec<String>> {
+        let mut explain = conn.prepare(&sql)?;
+        let lines = explain.query_map(params_from_iter(values), |row| row.get("detail"))?;
+        lines.collect()
+    };
+    let lines = database.with_connection(explain).await;
+    plan(&lines.expect("a connection").expect("a plan"))
 }
 
 fn bound(value: &Value) -> Bound {
