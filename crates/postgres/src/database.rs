@@ -11,9 +11,10 @@ use crate::checkout::Checkout;
 use crate::client::{Prepared, Unprepared};
 use crate::error::{self, Failure, Rerun};
 use crate::plans::Plans;
+use crate::receipts::RunOnce;
 use crate::retry::retried;
 use crate::server::{self, NOW};
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::{PostgresOptions, batch, migrate};
 
 /// A PostgreSQL database by tokio-postgres and a deadpool pool.
@@ -163,7 +164,10 @@ impl PostgresDatabase {
             if failure.broken || failure.rerun == Rerun::Elsewhere || connection.is_closed() {
                 return outcome;
             }
-            if in_transaction && connection.batch_execute("ROLLBACK").await.is_err() {
+            let end = session::end_of_failed(failure, in_transaction);
+            if let Some(end) = end
+                && connection.batch_execute(end).await.is_err()
+            {
                 return outcome;
             }
         }
@@ -277,6 +281,28 @@ impl Database for PostgresDatabase {
     async fn now(&self) -> Result<DateTime<Utc>, DbError> {
         let rows = self.query(&Statement::new(NOW)).await?;
         server::read_now(&rows)
+    }
+}
+
+impl RunOnce for PostgresDatabase {
+    async fn count_once(&self, statement: &Statement) -> Result<u64, DbError> {
+        let statement = &statement.render(Dialect::Postgres)?;
+        retried(|| async move {
+            let connection = self.checkout().await?;
+            let outcome = Unprepared(&**connection).count(statement).await;
+            self.ended(connection, outcome, false).await
+        })
+        .await
+    }
+
+    async fn rows_once(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let statement = &statement.render(Dialect::Postgres)?;
+        retried(|| async move {
+            let connection = self.checkout().await?;
+            let outcome = Unprepared(&**connection).rows(statement).await;
+            self.ended(connection, outcome, false).await
+        })
+        .await
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod migrate;
 mod pipeline;
 mod plans;
+mod receipts;
 mod retry;
 mod row;
 mod server;
@@ -31,6 +32,9 @@ pub use tokio_postgres;
 
 pub use self::config::PostgresOptions;
 pub use self::database::PostgresDatabase;
+pub use self::receipts::PostgresReceipts;
+#[cfg(feature = "sqlx")]
+pub use self::receipts::SqlxPostgresReceipts;
 #[cfg(feature = "sqlx")]
 pub use self::sqlx_database::SqlxPostgresDatabase;
-pub use self::transaction::{Handle, execute, query};
+pub use self::transaction::{Handle, erase_owner, execute, query};

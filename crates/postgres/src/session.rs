@@ -36,6 +36,18 @@ pub(crate) async fn commit<S: Session>(session: &mut S) -> Result<(), Failure> {
     session.command("COMMIT").await.map_err(Failure::not_again)
 }
 
+/// What to send after a failure, on a connection that is as good as before.
+///
+/// The server reports an error before it lets go of the rows that it had locked, so
+/// that whoever looks at once from another connection finds them locked. The answer
+/// to anything that is sent next comes behind that.
+pub(crate) fn end_of_failed(failure: &Failure, in_transaction: bool) -> Option<&'static str> {
+    if in_transaction {
+        return Some("ROLLBACK");
+    }
+    failure.error.code().is_some().then_some("")
+}
+
 /// Runs the statements of a transaction that has begun, each after the one
 /// before it, and commits. After an error the caller rolls back.
 pub(crate) async fn one_by_one<S: Session>(

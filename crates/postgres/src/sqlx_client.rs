@@ -194,7 +194,8 @@ impl SqlxPrepared<'_> {
     }
 }
 
-/// A connection inside a transaction, without statements that outlive it.
+/// A connection that leads to the same session of the server for as long as it is
+/// held, by itself or by a transaction, without statements that outlive their run.
 pub(crate) struct SqlxUnprepared<'a> {
     pub(crate) connection: &'a mut PgConnection,
     pub(crate) learnt: &'a Learnt,

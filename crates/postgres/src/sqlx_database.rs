@@ -11,6 +11,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
 
 use crate::error::{self, Failure, Rerun};
+use crate::receipts::RunOnce;
 use crate::retry::retried;
 use crate::server::{self, NOW};
 use crate::session::{self, Session};
@@ -152,7 +153,10 @@ impl SqlxPostgresDatabase {
             if failure.broken || failure.rerun == Rerun::Elsewhere {
                 return outcome;
             }
-            if !self.is_rolled_back(&mut connection, in_transaction).await {
+            let end = session::end_of_failed(failure, in_transaction);
+            if let Some(end) = end
+                && self.unprepared(&mut connection).command(end).await.is_err()
+            {
                 return outcome;
             }
         }
@@ -321,6 +325,34 @@ impl Database for SqlxPostgresDatabase {
     async fn now(&self) -> Result<DateTime<Utc>, DbError> {
         let rows = self.query(&Statement::new(NOW)).await?;
         server::read_now(&rows)
+    }
+}
+
+impl RunOnce for SqlxPostgresDatabase {
+    async fn count_once(&self, statement: &Statement) -> Result<u64, DbError> {
+        let statement = &statement.render(Dialect::Postgres)?;
+        retried(|| async move {
+            if !self.prepared {
+                return self.run(statement).await;
+            }
+            let mut connection = self.checkout().await?;
+            let outcome = self.unprepared(&mut connection).count(statement).await;
+            self.ended(connection, outcome, false).await
+        })
+        .await
+    }
+
+    async fn rows_once(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let statement = &statement.render(Dialect::Postgres)?;
+        retried(|| async move {
+            if !self.prepared {
+                return self.read(statement).await;
+            }
+            let mut connection = self.checkout().await?;
+            let outcome = self.unprepared(&mut connection).rows(statement).await;
+            self.ended(connection, outcome, false).await
+        })
+        .await
     }
 }
 

@@ -1,8 +1,10 @@
 use async_trait::async_trait;
+use duebox_core::uuid::Uuid;
 use duebox_core::{DbError, Dialect, Row, Statement};
 use tokio_postgres::GenericClient;
 
 use crate::client::Unprepared;
+use crate::receipts;
 use crate::session::Session;
 
 /// A connection or transaction of the caller's own, on which
@@ -71,6 +73,36 @@ pub async fn execute(handle: impl Handle, statement: &Statement) -> Result<u64, 
 /// column of a type that cannot be read.
 pub async fn query(handle: impl Handle, statement: &Statement) -> Result<Vec<Row>, DbError> {
     handle.read(statement).await
+}
+
+/// Deletes every pending receipt of one owner in the caller's own transaction, and
+/// returns how many went: for the deletion of an account that must be whole.
+///
+/// It does what
+/// [`PendingReceiptStore::erase_owner`](crate::PendingReceiptStore::erase_owner) does.
+///
+/// ```no_run
+/// use duebox_postgres::tokio_postgres;
+/// use duebox_postgres::uuid::Uuid;
+///
+/// async fn delete_account(
+///     client: &mut tokio_postgres::Client,
+///     account: Uuid,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let transaction = client.transaction().await?;
+///     let id = account.to_string();
+///     transaction.execute("DELETE FROM account WHERE id = $1::text::uuid", &[&id]).await?;
+///     duebox_postgres::erase_owner(&transaction, account).await?;
+///     transaction.commit().await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As for [`execute`].
+pub async fn erase_owner(handle: impl Handle, owner_id: Uuid) -> Result<u64, DbError> {
+    handle.run(&receipts::erasure(owner_id)).await
 }
 
 // Unprepared, which takes one round trip where preparing takes three: the caller's

@@ -1,10 +1,13 @@
 //! The shared suite on PostgreSQL, through each of the drivers.
 
+#[path = "conformance/receipts.rs"]
+mod receipts;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use duebox_conformance::{Harness, Hook, Plan, Sandbox};
+use duebox_conformance::{Harness, Hook, Plan, ReceiptHarness, Sandbox};
 use duebox_postgres::{
     Database, DbError, Outbox, PostgresDatabase, PostgresOptions, Statement, tokio_postgres,
 };
@@ -147,6 +150,10 @@ impl Harness for TokioPostgres {
         &[Hook::Explain, Hook::Cut, Hook::Lock]
     }
 
+    fn receipts(&self) -> Option<Arc<dyn ReceiptHarness>> {
+        Some(Arc::new(receipts::Receipts(receipts::TokioPostgres)))
+    }
+
     fn checks_suite(&self) -> bool {
         true
     }
@@ -208,8 +215,8 @@ mod sqlx_postgres {
     use duebox_postgres::sqlx::postgres::PgPoolOptions;
 
     use super::{
-        Arc, Database, DbError, Harness, Hook, Outbox, Plan, Sandbox, Schema, Statement,
-        TokioPostgres, async_trait, explain, unavailable,
+        Arc, Database, DbError, Harness, Hook, Outbox, Plan, ReceiptHarness, Sandbox, Schema,
+        Statement, TokioPostgres, async_trait, explain, receipts, unavailable,
     };
 
     pub(crate) struct Sqlx;
@@ -228,6 +235,10 @@ mod sqlx_postgres {
             TokioPostgres.hooks()
         }
 
+        fn receipts(&self) -> Option<Arc<dyn ReceiptHarness>> {
+            Some(Arc::new(receipts::Receipts(receipts::Sqlx)))
+        }
+
         async fn open(&self) -> Box<dyn Sandbox> {
             let schema = Schema::new().await;
             let database = connect(&schema).await;
@@ -235,7 +246,7 @@ mod sqlx_postgres {
         }
     }
 
-    async fn connect(schema: &Schema) -> SqlxPostgresDatabase {
+    pub(crate) async fn connect(schema: &Schema) -> SqlxPostgresDatabase {
         let pool = PgPoolOptions::new()
             .max_connections(8)
             .connect(&schema.url())

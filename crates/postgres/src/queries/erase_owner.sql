@@ -1,0 +1,2 @@
+DELETE FROM pending_receipts
+WHERE owner_id = ?::uuid
