@@ -9,6 +9,8 @@ mod only_sqlite {
     mod locks;
     mod migrations;
     mod processes;
+    mod receipt_takers;
+    mod receipts;
     mod sharing;
     mod support;
     mod transaction;
