@@ -7,18 +7,27 @@
 mod place;
 
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use duebox_postgres::{Database, Outbox, Retry, Statement, Value};
+use duebox_postgres::chrono::DateTime;
+use duebox_postgres::uuid::Uuid;
+use duebox_postgres::{
+    Database, DeviceToken, Outbox, PendingReceipt, PendingReceiptStore, PushTicketId, Retry,
+    Statement, Value,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
-use place::{Place, at, every_way};
+use place::{Place, at, every_store, every_way};
 
 /// Stands in payloads, subjects, errors and other values.
 const SECRET: &str = "ada@example.com";
 /// The same as bytes are written.
 const HEX: &str = "616461406578616d706c65";
+
+/// Hexadecimal, as a log would show it.
+const OWNER: Uuid = Uuid::from_u128(0xcafe_0000_cafe_0000_cafe_0000_cafe_0000);
 
 static LOGGED: Mutex<String> = Mutex::new(String::new());
 
@@ -112,6 +121,18 @@ async fn hold_no_value() {
     for (_, db) in every_way(&place.url(), 1).await {
         everything(&*db, &place).await;
     }
+    place.connect().await.migrate().await.expect("migrate");
+    for (_, store) in every_store(&place.url(), 1).await {
+        every_receipt(&*store).await;
+    }
+    place
+        .run("ALTER TABLE pending_receipts ADD CONSTRAINT short CHECK (length(token) < 9)")
+        .await;
+    for (_, store) in every_store(&place.url(), 1).await {
+        let error = store.record(vec![receipt()], DateTime::UNIX_EPOCH).await;
+        let error = error.expect_err("the check refuses it");
+        note(&format!("{error} {error:?}"));
+    }
     let mut client = place.client().await;
     let transaction = client.transaction().await.expect("begin");
     let insert = Statement::new("INSERT INTO person (email) VALUES (?)").bind(SECRET);
@@ -121,6 +142,11 @@ async fn hold_no_value() {
     duebox_postgres::execute(&transaction, &insert)
         .await
         .expect_err("twice");
+    drop(transaction);
+    let transaction = client.transaction().await.expect("begin");
+    duebox_postgres::erase_owner(&transaction, OWNER)
+        .await
+        .expect("erase");
     drop(transaction);
 
     look_through();
@@ -135,14 +161,36 @@ fn look_through() {
         "sqlx",
         "INSERT INTO person",
         "with parameters: [<text>",
+        "INSERT INTO pending_receipts",
     ] {
         assert!(logged.contains(heard), "{heard} was listened to");
     }
     for line in logged.lines() {
-        for secret in [SECRET, HEX, "4242424242"] {
+        for secret in [SECRET, HEX, "4242424242", "cafe0000"] {
             assert!(!line.contains(secret), "{line}");
         }
     }
+}
+
+fn receipt() -> PendingReceipt {
+    PendingReceipt {
+        ticket: PushTicketId::new(SECRET).expect("a ticket"),
+        owner_id: OWNER,
+        token: DeviceToken::new(SECRET).expect("a token"),
+        sent_at: DateTime::UNIX_EPOCH,
+    }
+}
+
+async fn every_receipt(store: &dyn PendingReceiptStore) {
+    let instant = DateTime::UNIX_EPOCH;
+    let new = store.record(vec![receipt()], instant).await;
+    assert_eq!(new, Ok(1));
+    let taken = store.take_due(instant, instant, NonZeroU32::MIN).await;
+    note(&format!("{taken:?}"));
+    assert_eq!(taken.expect("take").len(), 1);
+    assert_eq!(store.delete(vec![receipt().ticket]).await, Ok(1));
+    assert_eq!(store.purge(instant, NonZeroU32::MIN).await, Ok(0));
+    assert_eq!(store.erase_owner(OWNER).await, Ok(0));
 }
 
 async fn everything(db: &dyn Database, place: &Place) {

@@ -15,6 +15,7 @@ mod examples;
 mod pgbouncer;
 mod place;
 mod proxy;
+mod receipts;
 mod recovery;
 mod schema;
 mod soak;
@@ -48,6 +49,10 @@ const TESTS: &[(&str, Run)] = tests! {
     examples: all_of_them_run;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
+    receipts: the_settings_of_a_session_change_nothing,
+        taking_moves_exactly_what_it_returns_under_every_join_plan, stricter_isolation_works,
+        no_plan_is_kept, instants_that_no_store_writes_are_left_out,
+        an_owner_is_erased_in_the_callers_transaction;
     recovery: a_cut_connection_is_replaced, a_statement_that_is_cut_off_is_unknown, a_lost_claim_comes_back,
         a_restarted_server_is_found_again;
     schema: prepared_statements_outlive_a_migration, prepared_statements_are_made_again, sixteen_migrate_at_once,

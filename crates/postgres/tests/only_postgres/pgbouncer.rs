@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use duebox_postgres::tokio_postgres::Config;
 use duebox_postgres::tokio_postgres::config::Host;
-use duebox_postgres::{Database, DbError, Kind, Outbox, Outcome, SqlxPostgresDatabase, Statement};
+use duebox_postgres::{
+    Database, DbError, Kind, Outbox, Outcome, PendingReceiptStore, SqlxPostgresDatabase, Statement,
+};
 
 use crate::place::{Place, at, server, sqlx_pool, tokio_at};
 
@@ -114,15 +116,16 @@ impl Drop for PgBouncer {
 
 /// Everything that a handle and a transaction do, by many at once, so that they
 /// meet on the two connections of the server.
-async fn everything(db: Arc<dyn Database>) {
+async fn everything(db: Arc<dyn Database>, receipts: Arc<dyn PendingReceiptStore>) {
     let tasks: Vec<_> = (0..8)
         .map(|task| {
-            let db = Arc::clone(&db);
+            let (db, receipts) = (Arc::clone(&db), Arc::clone(&receipts));
             tokio::spawn(async move {
                 for number in 0..10 {
                     one_round(&*db, &format!("{task}-{number}"))
                         .await
                         .expect("a round");
+                    crate::receipts::alone(&*receipts, &format!("{task}-{number}-")).await;
                 }
             })
         })
@@ -211,7 +214,7 @@ pub(crate) async fn everything_works_on_tokio_postgres() {
         .await
         .with_prepared_statements(false);
     db.migrate().await.expect("migrate");
-    everything(Arc::new(db.clone())).await;
+    everything(Arc::new(db.clone()), Arc::new(db.receipts())).await;
     assert_eq!(place.number("SELECT sum(n) FROM state").await, 8 * 80);
     assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
 
@@ -235,7 +238,7 @@ pub(crate) async fn everything_works_on_sqlx() {
     let db = SqlxPostgresDatabase::from_pool(sqlx_pool(&pooler.url(), 8))
         .with_prepared_statements(false);
     db.migrate().await.expect("migrate");
-    everything(Arc::new(db)).await;
+    everything(Arc::new(db.clone()), Arc::new(db.receipts())).await;
     assert_eq!(place.number("SELECT sum(n) FROM state").await, 8 * 80);
     assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
     place.close().await;

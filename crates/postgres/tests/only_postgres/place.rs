@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use duebox_postgres::sqlx::postgres::{PgPool, PgPoolOptions};
 use duebox_postgres::tokio_postgres::{Client, NoTls};
 use duebox_postgres::{
-    Database, Dialect, PostgresDatabase, PostgresOptions, SqlxPostgresDatabase, Value,
-    tokio_postgres,
+    Database, Dialect, PendingReceiptStore, PostgresDatabase, PostgresOptions,
+    SqlxPostgresDatabase, Value, tokio_postgres,
 };
 
 const VARIABLE: &str = "DUEBOX_TEST_POSTGRES_URL";
@@ -156,6 +156,25 @@ pub(crate) async fn every_way(
             "sqlx, unprepared",
             Arc::new(sqlx.with_prepared_statements(false)),
         ),
+    ]
+}
+
+/// The same ways to the pending receipts.
+pub(crate) async fn every_store(
+    url: &str,
+    connections: u32,
+) -> Vec<(&'static str, Arc<dyn PendingReceiptStore>)> {
+    let (tokio, sqlx) = (tokio_at(url, connections).await, sqlx_at(url, connections));
+    let unprepared = tokio.clone().with_prepared_statements(false);
+    let sqlx_unprepared = sqlx.clone().with_prepared_statements(false);
+    vec![
+        ("tokio-postgres", Arc::new(tokio.receipts())),
+        (
+            "tokio-postgres, unprepared",
+            Arc::new(unprepared.receipts()),
+        ),
+        ("sqlx", Arc::new(sqlx.receipts())),
+        ("sqlx, unprepared", Arc::new(sqlx_unprepared.receipts())),
     ]
 }
 
