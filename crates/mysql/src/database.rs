@@ -94,7 +94,7 @@ impl MySqlDatabase {
     }
 
     /// A connection inside a transaction.
-    async fn begin(&self, statements: &[Rendered<'_>]) -> Result<Session, Failure> {
+    pub(crate) async fn begin(&self, statements: &[Rendered<'_>]) -> Result<Session, Failure> {
         let mut session = self.session(statements).await?;
         session.begin().await?;
         Ok(session)
@@ -187,7 +187,7 @@ async fn execute_expecting(
 }
 
 /// Commits, or rolls back after an error.
-async fn end<T>(session: Session, answer: Result<T, Failure>) -> Result<T, Failure> {
+pub(crate) async fn end<T>(session: Session, answer: Result<T, Failure>) -> Result<T, Failure> {
     match answer {
         Ok(answer) => match session.commit().await {
             Ok(()) => Ok(answer),

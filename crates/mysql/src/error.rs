@@ -289,6 +289,15 @@ pub(crate) fn commit_was_undone(error: &DbError) -> bool {
         .is_some_and(|code| undone.contains(&code))
 }
 
+/// Whether a row is there already with this very primary key.
+///
+/// MySQL names the table before the key. In another language than English the
+/// key is not found in the message.
+pub(crate) fn is_of_primary_key(error: &DbError) -> bool {
+    let key = error.constraint().and_then(|name| name.rsplit('.').next());
+    error.kind() == Kind::Conflict && key.is_none_or(|key| key == "PRIMARY")
+}
+
 /// Whether the server says that it cannot prepare this kind of statement.
 pub(crate) fn cannot_be_prepared(error: &sqlx::Error) -> bool {
     error

@@ -4,6 +4,7 @@ mod config;
 mod database;
 mod error;
 mod migrate;
+mod receipts;
 mod reruns;
 mod row;
 mod server;
@@ -15,4 +16,5 @@ pub use sqlx;
 
 pub use self::config::MySqlOptions;
 pub use self::database::MySqlDatabase;
-pub use self::transaction::{execute, query};
+pub use self::receipts::MySqlReceipts;
+pub use self::transaction::{erase_owner, execute, query};

@@ -1,6 +1,8 @@
+use duebox_core::uuid::Uuid;
 use duebox_core::{DbError, Dialect, Row, Statement};
 use sqlx::mysql::MySqlConnection;
 
+use crate::receipts;
 use crate::session;
 
 /// Runs one statement inside the caller's own transaction and returns how many
@@ -67,4 +69,34 @@ pub async fn query(
             .map_err(|failure| failure.error)?;
     }
     Ok(rows)
+}
+
+/// Deletes every pending receipt of one owner in the caller's own transaction, and
+/// returns how many went: for the deletion of an account that must be whole.
+///
+/// It does what
+/// [`PendingReceiptStore::erase_owner`](crate::PendingReceiptStore::erase_owner) does.
+///
+/// ```no_run
+/// use duebox_mysql::MySqlDatabase;
+/// use duebox_mysql::sqlx;
+/// use duebox_mysql::uuid::Uuid;
+///
+/// async fn delete_account(db: &MySqlDatabase, account: Uuid) -> Result<(), Box<dyn std::error::Error>> {
+///     let mut transaction = db.pool().begin().await?;
+///     sqlx::query("DELETE FROM account WHERE id = ?")
+///         .bind(&account.as_bytes()[..])
+///         .execute(&mut *transaction)
+///         .await?;
+///     duebox_mysql::erase_owner(&mut transaction, account).await?;
+///     transaction.commit().await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As for [`execute`].
+pub async fn erase_owner(connection: &mut MySqlConnection, owner_id: Uuid) -> Result<u64, DbError> {
+    execute(connection, &receipts::erasure(owner_id)).await
 }

@@ -6,12 +6,14 @@
     reason = "shared with the other tests, which use more of it"
 )]
 mod common;
+#[path = "conformance/receipts.rs"]
+mod receipts;
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duebox_conformance::{Harness, Hook, Plan, Sandbox};
+use duebox_conformance::{Harness, Hook, Plan, ReceiptHarness, Sandbox};
 use duebox_mysql::sqlx::{self, AssertSqlSafe};
 use duebox_mysql::{Database, DbError, Dialect, MySqlDatabase, Outbox, Statement};
 
@@ -19,6 +21,7 @@ use self::common::{SERVERS, Server, TestDatabase, run};
 
 duebox_conformance::main!(OnServer(SERVERS[0]), OnServer(SERVERS[1]));
 
+#[derive(Clone, Copy)]
 struct OnServer(Server);
 
 #[async_trait]
@@ -33,6 +36,10 @@ impl Harness for OnServer {
 
     fn hooks(&self) -> &'static [Hook] {
         &[Hook::Explain, Hook::Cut, Hook::Lock]
+    }
+
+    fn receipts(&self) -> Option<Arc<dyn ReceiptHarness>> {
+        Some(Arc::new(*self))
     }
 
     async fn open(&self) -> Box<dyn Sandbox> {
