@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 use crate::config::{Place, SqliteOptions};
 use crate::job::{Done, Job, Message, Owned, Work, gone};
 use crate::reader::Readers;
-use crate::receipts::SqliteReceipts;
 use crate::writer;
 
 /// A database in a file or in memory, and a [`Database`] of Duebox.
@@ -125,13 +124,6 @@ impl SqliteDatabase {
             Ok(answer) => Ok(answer),
             Err(panic) => resume_unwind(panic),
         }
-    }
-
-    /// The tickets of push notifications whose receipts are outstanding, in
-    /// the table `pending_receipts` that [`migrate`](Self::migrate) makes.
-    #[must_use]
-    pub fn receipts(&self) -> SqliteReceipts {
-        SqliteReceipts::new(self.clone())
     }
 
     pub(crate) async fn work(&self, work: Work) -> Result<Done, DbError> {

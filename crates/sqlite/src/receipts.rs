@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::uuid::Uuid;
 use duebox_core::{
-    Database, DbError, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
+    Database, DbError, Kind, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
     PushTicketId, Statement, check_instant, distinct_receipts, distinct_tickets, order_taken,
 };
 use rusqlite::{Connection, Params, Row};
@@ -28,16 +28,42 @@ pub struct SqliteReceipts {
     database: SqliteDatabase,
 }
 
+impl SqliteDatabase {
+    /// The tickets of push notifications whose receipts are outstanding, in the
+    /// table `pending_receipts` that [`migrate`](Self::migrate) makes.
+    #[must_use]
+    pub fn receipts(&self) -> SqliteReceipts {
+        SqliteReceipts {
+            database: self.clone(),
+        }
+    }
+}
+
 impl SqliteReceipts {
-    pub(crate) const fn new(database: SqliteDatabase) -> Self {
-        Self { database }
+    async fn run(&self, call: Call) -> Result<Done, PushStoreError> {
+        let done = self.database.work(Work::Receipts(call)).await;
+        done.map_err(store_error)
     }
 
     async fn count(&self, call: Call) -> Result<u64, PushStoreError> {
-        match self.database.work(Work::Receipts(call)).await? {
+        match self.run(call).await? {
             Done::Count(count) => Ok(count),
             _ => Err(PushStoreError::Internal),
         }
+    }
+
+    async fn execute(&self, statement: Statement) -> Result<u64, PushStoreError> {
+        let count = self.database.execute(&statement).await;
+        count.map_err(store_error)
+    }
+}
+
+/// As the port names it.
+fn store_error(error: DbError) -> PushStoreError {
+    match error.kind() {
+        // The instants were checked before.
+        Kind::InvalidArgument => PushStoreError::Internal,
+        _ => error.into(),
     }
 }
 
@@ -75,7 +101,7 @@ impl PendingReceiptStore for SqliteReceipts {
                 retry_at: check_instant(retry_at)?,
                 limit,
             };
-            match self.database.work(Work::Receipts(take)).await? {
+            match self.run(take).await? {
                 Done::Taken(taken) => order_taken(taken),
                 _ => Err(PushStoreError::Internal),
             }
@@ -104,12 +130,12 @@ impl PendingReceiptStore for SqliteReceipts {
             let statement = Statement::new(include_str!("queries/purge.sql"))
                 .bind(check_instant(sent_before)?)
                 .bind(limit.get());
-            Ok(self.database.execute(&statement).await?)
+            self.execute(statement).await
         })
     }
 
     fn erase_owner(&self, owner_id: Uuid) -> PushStoreFuture<'_, Result<u64, PushStoreError>> {
-        Box::pin(async move { Ok(self.database.execute(&erasure(owner_id)).await?) })
+        Box::pin(self.execute(erasure(owner_id)))
     }
 }
 

@@ -78,6 +78,20 @@ async fn a_call_binds_few_values_however_many_tickets_it_has() {
 }
 
 #[tokio::test]
+async fn a_limit_that_is_too_low_is_no_instant_out_of_range() {
+    let folder = Folder::new();
+    let (db, receipts) = open(&folder).await;
+    let lower = |conn: &mut Connection| conn.set_limit(Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 0);
+    db.with_connection(lower).await.unwrap().unwrap();
+    let internal = PushStoreError::Internal;
+    assert_eq!(receipts.record(many(1), at(9)).await, Err(internal));
+    assert_eq!(receipts.take_due(at(9), at(99), ALL).await, Err(internal));
+    assert_eq!(receipts.delete(vec![ticket("x")]).await, Err(internal));
+    assert_eq!(receipts.purge(at(9), ALL).await, Err(internal));
+    assert_eq!(receipts.erase_owner(owner(1)).await, Err(internal));
+}
+
+#[tokio::test]
 async fn a_database_in_memory_is_shared_by_all_its_handles() {
     let db = SqliteDatabase::open_in_memory().await.unwrap();
     db.migrate().await.unwrap();
