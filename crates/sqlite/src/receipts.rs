@@ -191,7 +191,7 @@ impl Call {
                 let (rowids, taken) = due(conn, *now, *limit)?;
                 undo.before(rowids.len() > 1)?;
                 let moves = rowids.iter().map(|rowid| (retry_at, rowid));
-                each(conn, include_str!("queries/take_due_move.sql"), moves)?;
+                each(conn, include_str!("queries/move_due.sql"), moves)?;
                 Ok(Done::Taken(taken))
             }
             Self::Delete(tickets) => {

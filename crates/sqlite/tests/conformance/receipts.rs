@@ -147,7 +147,7 @@ fn statements(query: ReceiptQuery) -> Vec<Statement> {
             statement(include_str!("../../src/queries/take_due.sql"))
                 .bind(DAY)
                 .bind(100),
-            statement(include_str!("../../src/queries/take_due_move.sql"))
+            statement(include_str!("../../src/queries/move_due.sql"))
                 .bind(DAY)
                 .bind(1),
         ],

@@ -9,12 +9,10 @@ use duebox_sqlite::rusqlite::Connection;
 use duebox_sqlite::rusqlite::limits::Limit;
 use duebox_sqlite::uuid::Uuid;
 use duebox_sqlite::{
-    Database, DeviceToken, JournalMode, Kind, PendingReceipt, PendingReceiptStore, PushStoreError,
-    PushTicketId, SqliteDatabase, SqliteReceipts, Statement,
+    Database, DeviceToken, Dialect, JournalMode, Kind, PendingReceipt, PendingReceiptStore,
+    PushStoreError, PushTicketId, SqliteDatabase, SqliteReceipts, Statement,
 };
 
-/// What the migrations make, for a connection of the caller's own.
-const SCHEMA: &str = include_str!("../../../../migrations/sqlite/0002_pending_receipts.sql");
 pub(super) const ALL: NonZeroU32 = NonZeroU32::MAX;
 
 pub(super) fn at(seconds: i64) -> DateTime<Utc> {
@@ -311,10 +309,18 @@ async fn a_file_that_is_no_database_any_more_is_a_typed_error() {
     assert_eq!(answer, Err(PushStoreError::Corrupt));
 }
 
+/// The table, by a connection of the caller's own.
+fn migrate(conn: &Connection) {
+    for migration in duebox_migrations::receipts(Dialect::Sqlite) {
+        let sql = migration.render(migration.table());
+        conn.execute_batch(&sql).expect("the table");
+    }
+}
+
 #[test]
 fn an_owner_is_erased_in_the_callers_own_transaction() {
     let mut conn = Connection::open_in_memory().unwrap();
-    conn.execute_batch(SCHEMA).unwrap();
+    migrate(&conn);
     conn.execute_batch("CREATE TABLE account (id BLOB PRIMARY KEY)")
         .unwrap();
     let put = "INSERT INTO pending_receipts VALUES (?, ?, 'token', 0, 0)";
@@ -355,7 +361,7 @@ fn an_erasure_that_is_refused_says_nothing_of_the_row() {
     let marked = Uuid::from_bytes(*b"marker-of-owner!");
     let missing = duebox_sqlite::erase_owner(&conn, marked);
     let missing = assert_refused(missing, Kind::Schema);
-    conn.execute_batch(SCHEMA).unwrap();
+    migrate(&conn);
     conn.execute_batch(
         "CREATE TRIGGER refuse BEFORE DELETE ON pending_receipts
          BEGIN SELECT RAISE(ABORT, OLD.ticket || OLD.token || OLD.owner_id); END",
