@@ -144,6 +144,10 @@ fn plan(lines: &[String]) -> Plan {
         if line.starts_with("USE TEMP B-TREE") {
             plan.sorts = true;
         }
+        if line.contains(" USING INTEGER PRIMARY KEY ") {
+            // The rowid, which is what every other index leads to.
+            plan.indexes.push("primary".to_owned());
+        }
         let index = ["USING INDEX ", "USING COVERING INDEX "]
             .iter()
             .find_map(|using| line.split_once(using));
