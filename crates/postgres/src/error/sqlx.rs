@@ -1,0 +1,59 @@
+//! What sqlx and its pool report.
+
+use duebox_core::{DbError, Kind};
+use sqlx::postgres::PgSeverity;
+
+use super::{Failure, Report, Rerun, sort};
+
+/// What sqlx reports of a connection that was open.
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(report) => match report.try_downcast_ref() {
+                Some(report) => sort(of_sqlx(report)),
+                None => Self::lost("the server reported what the driver cannot read"),
+            },
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
+                Self::lost("the connection was lost")
+            }
+            _ => Self {
+                error: DbError::new(Kind::Other, "the driver cannot follow the server"),
+                rerun: Rerun::No,
+                broken: true,
+            },
+        }
+    }
+}
+
+fn of_sqlx(report: &sqlx::postgres::PgDatabaseError) -> Report<'_> {
+    Report {
+        code: report.code(),
+        fatal: matches!(report.severity(), PgSeverity::Fatal | PgSeverity::Panic),
+        message: report.message(),
+        column: report.column(),
+        constraint: report.constraint(),
+        routine: report.routine(),
+    }
+}
+
+/// No connection was to be had from the pool of sqlx, so nothing was done.
+pub(crate) fn sqlx_pool(error: &sqlx::Error) -> DbError {
+    let (kind, message) = match error {
+        sqlx::Error::PoolTimedOut => (Kind::Busy, "no connection of the pool became free in time"),
+        sqlx::Error::PoolClosed => (Kind::Unavailable, "the pool of connections is closed"),
+        sqlx::Error::Tls(_) => (
+            Kind::Unavailable,
+            "no TLS with the server; see the settings of the pool",
+        ),
+        sqlx::Error::Configuration(_) => (
+            Kind::Unavailable,
+            "the connection's settings are incomplete",
+        ),
+        sqlx::Error::Database(report) => match report.try_downcast_ref() {
+            Some(report) => return sort(of_sqlx(report)).error.not_applied().context("connect"),
+            None => (Kind::Unavailable, "the server cannot be reached"),
+        },
+        _ => (Kind::Unavailable, "the server cannot be reached"),
+    };
+    DbError::new(kind, message).not_applied().context("connect")
+}
