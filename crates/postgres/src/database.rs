@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use deadpool_postgres::{ClientWrapper, Pool};
+use deadpool_postgres::{ClientWrapper, Object, Pool};
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
 
@@ -11,9 +11,9 @@ use crate::checkout::Checkout;
 use crate::client::{Prepared, Unprepared};
 use crate::error::{self, Failure, Rerun};
 use crate::plans::Plans;
-use crate::receipts::RunOnce;
 use crate::retry::retried;
-use crate::server::{self, NOW};
+use crate::runner::{self, Runner};
+use crate::server;
 use crate::session::{self, Session};
 use crate::{PostgresOptions, batch, migrate};
 
@@ -119,7 +119,7 @@ impl PostgresDatabase {
     }
 
     /// A connection of the pool, to a server that can be worked with.
-    async fn checkout(&self) -> Result<Checkout, Failure> {
+    async fn checkout(&self) -> Result<Checkout<Object>, Failure> {
         let connection = Checkout::new(self.pool.get().await.map_err(error::pool)?);
         if self.shared.plans.are_old() {
             self.pool.manager().statement_caches.clear();
@@ -156,7 +156,7 @@ impl PostgresDatabase {
     /// first if there may be a transaction open on it.
     async fn ended<T>(
         &self,
-        connection: Checkout,
+        connection: Checkout<Object>,
         outcome: Result<T, Failure>,
         in_transaction: bool,
     ) -> Result<T, Failure> {
@@ -173,36 +173,6 @@ impl PostgresDatabase {
         }
         connection.give_back();
         outcome
-    }
-
-    async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
-        let connection = self.checkout().await?;
-        let mut outcome = self.count(&connection, statement).await;
-        if self.is_stale(&outcome) {
-            connection.statement_cache.clear();
-            outcome = self.count(&connection, statement).await;
-        }
-        self.ended(connection, outcome, false).await
-    }
-
-    async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
-        let connection = self.checkout().await?;
-        let mut outcome = self.rows(&connection, statement).await;
-        if self.is_stale(&outcome) {
-            connection.statement_cache.clear();
-            outcome = self.rows(&connection, statement).await;
-        }
-        self.ended(connection, outcome, false).await
-    }
-
-    async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
-        let connection = self.checkout().await?;
-        let mut outcome = self.batch(&connection, statements).await;
-        if self.is_stale(&outcome) && connection.batch_execute("ROLLBACK").await.is_ok() {
-            connection.statement_cache.clear();
-            outcome = self.batch(&connection, statements).await;
-        }
-        self.ended(connection, outcome, true).await
     }
 
     async fn count(&self, on: &ClientWrapper, statement: &Rendered<'_>) -> Result<u64, Failure> {
@@ -245,6 +215,50 @@ impl PostgresDatabase {
     }
 }
 
+impl Runner for PostgresDatabase {
+    async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        let connection = self.checkout().await?;
+        let mut outcome = self.count(&connection, statement).await;
+        if self.is_stale(&outcome) {
+            connection.statement_cache.clear();
+            outcome = self.count(&connection, statement).await;
+        }
+        self.ended(connection, outcome, false).await
+    }
+
+    async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
+        let connection = self.checkout().await?;
+        let mut outcome = self.rows(&connection, statement).await;
+        if self.is_stale(&outcome) {
+            connection.statement_cache.clear();
+            outcome = self.rows(&connection, statement).await;
+        }
+        self.ended(connection, outcome, false).await
+    }
+
+    async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
+        let connection = self.checkout().await?;
+        let mut outcome = self.batch(&connection, statements).await;
+        if self.is_stale(&outcome) && connection.batch_execute("ROLLBACK").await.is_ok() {
+            connection.statement_cache.clear();
+            outcome = self.batch(&connection, statements).await;
+        }
+        self.ended(connection, outcome, true).await
+    }
+
+    async fn run_once(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        let connection = self.checkout().await?;
+        let outcome = Unprepared(&**connection).count(statement).await;
+        self.ended(connection, outcome, false).await
+    }
+
+    async fn read_once(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
+        let connection = self.checkout().await?;
+        let outcome = Unprepared(&**connection).rows(statement).await;
+        self.ended(connection, outcome, false).await
+    }
+}
+
 #[async_trait]
 impl Database for PostgresDatabase {
     fn dialect(&self) -> Dialect {
@@ -252,57 +266,19 @@ impl Database for PostgresDatabase {
     }
 
     async fn execute(&self, statement: &Statement) -> Result<u64, DbError> {
-        if statement.expected_rows().is_some() {
-            let counts = self.batch_atomic(std::slice::from_ref(statement)).await?;
-            return Ok(counts.into_iter().sum());
-        }
-        let statement = statement.render(Dialect::Postgres)?;
-        retried(|| self.run(&statement)).await
+        runner::execute(self, statement).await
     }
 
     async fn query(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let statement = statement.render(Dialect::Postgres)?;
-        retried(|| self.read(&statement)).await
+        runner::query(self, statement).await
     }
 
     async fn batch_atomic(&self, statements: &[Statement]) -> Result<Vec<u64>, DbError> {
-        let statements = Statement::render_batch(Dialect::Postgres, statements)?;
-        match &statements[..] {
-            [] => Ok(Vec::new()),
-            // Atomic by itself, so one round trip does.
-            [one] if one.expected_rows().is_none() && server::is_plain(one.sql()) => {
-                let count = retried(|| self.run(one)).await;
-                Ok(vec![count.map_err(|error| error.with_statement(0))?])
-            }
-            all => retried(|| self.run_batch(all)).await,
-        }
+        runner::batch_atomic(self, statements).await
     }
 
     async fn now(&self) -> Result<DateTime<Utc>, DbError> {
-        let rows = self.query(&Statement::new(NOW)).await?;
-        server::read_now(&rows)
-    }
-}
-
-impl RunOnce for PostgresDatabase {
-    async fn count_once(&self, statement: &Statement) -> Result<u64, DbError> {
-        let statement = &statement.render(Dialect::Postgres)?;
-        retried(|| async move {
-            let connection = self.checkout().await?;
-            let outcome = Unprepared(&**connection).count(statement).await;
-            self.ended(connection, outcome, false).await
-        })
-        .await
-    }
-
-    async fn rows_once(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let statement = &statement.render(Dialect::Postgres)?;
-        retried(|| async move {
-            let connection = self.checkout().await?;
-            let outcome = Unprepared(&**connection).rows(statement).await;
-            self.ended(connection, outcome, false).await
-        })
-        .await
+        runner::now(self).await
     }
 }
 

@@ -13,6 +13,7 @@ mod plans;
 mod receipts;
 mod retry;
 mod row;
+mod runner;
 mod server;
 mod session;
 #[cfg(feature = "sqlx")]

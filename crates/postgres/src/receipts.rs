@@ -1,5 +1,4 @@
 use std::fmt;
-use std::future::Future;
 use std::num::NonZeroU32;
 
 use duebox_core::chrono::{DateTime, Utc};
@@ -13,24 +12,7 @@ use duebox_core::{
 use crate::PostgresDatabase;
 #[cfg(feature = "sqlx")]
 use crate::SqlxPostgresDatabase;
-
-/// A database on which one statement is run by itself, and planned for this one
-/// time: a kept plan may be of when there were no tickets.
-///
-/// Each call of the port is one such statement, so that it takes effect as a whole.
-pub(crate) trait RunOnce: Send + Sync {
-    /// Counts the rows that it changed.
-    fn count_once(
-        &self,
-        statement: &Statement,
-    ) -> impl Future<Output = Result<u64, DbError>> + Send;
-
-    /// Reads the rows that it returned.
-    fn rows_once(
-        &self,
-        statement: &Statement,
-    ) -> impl Future<Output = Result<Vec<Row>, DbError>> + Send;
-}
+use crate::runner::{self, Runner};
 
 /// As the port names it.
 fn store_error(error: DbError) -> PushStoreError {
@@ -41,12 +23,15 @@ fn store_error(error: DbError) -> PushStoreError {
     }
 }
 
-async fn count<D: RunOnce>(db: &D, statement: &Statement) -> Result<u64, PushStoreError> {
-    db.count_once(statement).await.map_err(store_error)
+/// Every call of the port is one statement, so that it takes effect as a whole. It is
+/// planned each time: a kept plan may be of when there were no tickets.
+async fn count(on: &impl Runner, statement: &Statement) -> Result<u64, PushStoreError> {
+    let count = runner::count_once(on, statement).await;
+    count.map_err(store_error)
 }
 
-async fn record<D: RunOnce>(
-    db: &D,
+async fn record(
+    on: &impl Runner,
     receipts: Vec<PendingReceipt>,
     due_at: DateTime<Utc>,
 ) -> Result<u64, PushStoreError> {
@@ -69,11 +54,11 @@ async fn record<D: RunOnce>(
         .bind(Value::TextArray(owners))
         .bind(Value::TextArray(tokens))
         .bind(Value::TextArray(sent_at));
-    count(db, &statement).await
+    count(on, &statement).await
 }
 
-async fn take_due<D: RunOnce>(
-    db: &D,
+async fn take_due(
+    on: &impl Runner,
     now: DateTime<Utc>,
     retry_at: DateTime<Utc>,
     limit: NonZeroU32,
@@ -82,11 +67,13 @@ async fn take_due<D: RunOnce>(
         .bind(timestamp(now)?)
         .bind(limit.get())
         .bind(timestamp(retry_at)?);
-    let rows = db.rows_once(&statement).await.map_err(store_error)?;
+    let rows = runner::rows_once(on, &statement)
+        .await
+        .map_err(store_error)?;
     order_taken(rows.iter().map(taken))
 }
 
-async fn delete<D: RunOnce>(db: &D, tickets: Vec<PushTicketId>) -> Result<u64, PushStoreError> {
+async fn delete(on: &impl Runner, tickets: Vec<PushTicketId>) -> Result<u64, PushStoreError> {
     let tickets = distinct_tickets(tickets);
     if tickets.is_empty() {
         return Ok(0);
@@ -94,18 +81,18 @@ async fn delete<D: RunOnce>(db: &D, tickets: Vec<PushTicketId>) -> Result<u64, P
     let tickets = tickets.into_iter().map(|ticket| Some(ticket.into_string()));
     let statement = Statement::new(include_str!("queries/delete.sql"))
         .bind(Value::TextArray(tickets.collect()));
-    count(db, &statement).await
+    count(on, &statement).await
 }
 
-async fn purge<D: RunOnce>(
-    db: &D,
+async fn purge(
+    on: &impl Runner,
     sent_before: DateTime<Utc>,
     limit: NonZeroU32,
 ) -> Result<u64, PushStoreError> {
     let statement = Statement::new(include_str!("queries/purge.sql"))
         .bind(timestamp(sent_before)?)
         .bind(limit.get());
-    count(db, &statement).await
+    count(on, &statement).await
 }
 
 /// Deletes every ticket of one owner.

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,10 +9,11 @@ use sqlx::Connection;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
 
+use crate::checkout::Checkout;
 use crate::error::{self, Failure, Rerun};
-use crate::receipts::RunOnce;
 use crate::retry::retried;
-use crate::server::{self, NOW};
+use crate::runner::{self, Runner};
+use crate::server;
 use crate::session::{self, Session};
 use crate::sqlx_client::{Learnt, SqlxPrepared, SqlxUnprepared};
 use crate::{Handle, migrate, transaction};
@@ -114,9 +114,9 @@ impl SqlxPostgresDatabase {
     }
 
     /// A connection of the pool, to a server that can be worked with.
-    async fn checkout(&self) -> Result<Checkout, Failure> {
+    async fn checkout(&self) -> Result<Checkout<PoolConnection<Postgres>>, Failure> {
         let acquired = self.pool.acquire().await;
-        let mut connection = Checkout(Some(acquired.map_err(|error| error::sqlx_pool(&error))?));
+        let mut connection = Checkout::new(acquired.map_err(|error| error::sqlx_pool(&error))?);
         if self.shared.known.load(Ordering::Relaxed) {
             return Ok(connection);
         }
@@ -145,7 +145,7 @@ impl SqlxPostgresDatabase {
     /// first if there may be a transaction open on it.
     async fn ended<T>(
         &self,
-        mut connection: Checkout,
+        mut connection: Checkout<PoolConnection<Postgres>>,
         outcome: Result<T, Failure>,
         in_transaction: bool,
     ) -> Result<T, Failure> {
@@ -162,40 +162,6 @@ impl SqlxPostgresDatabase {
         }
         connection.give_back();
         outcome
-    }
-
-    async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
-        if !self.prepared {
-            let counts = self.run_batch(std::slice::from_ref(statement)).await?;
-            return Ok(counts.into_iter().sum());
-        }
-        let mut connection = self.checkout().await?;
-        let mut outcome = self.prepared(&mut connection).count(statement).await;
-        if is_stale(&outcome) {
-            self.forget(&mut connection).await?;
-            outcome = self.prepared(&mut connection).count(statement).await;
-        }
-        self.ended(connection, outcome, false).await
-    }
-
-    async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
-        let mut connection = self.checkout().await?;
-        let mut outcome = self.rows(&mut connection, statement).await;
-        if is_stale(&outcome) && self.is_rolled_back(&mut connection, !self.prepared).await {
-            self.forget(&mut connection).await?;
-            outcome = self.rows(&mut connection, statement).await;
-        }
-        self.ended(connection, outcome, !self.prepared).await
-    }
-
-    async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
-        let mut connection = self.checkout().await?;
-        let mut outcome = self.batch(&mut connection, statements).await;
-        if is_stale(&outcome) && self.is_rolled_back(&mut connection, true).await {
-            self.forget(&mut connection).await?;
-            outcome = self.batch(&mut connection, statements).await;
-        }
-        self.ended(connection, outcome, true).await
     }
 
     async fn rows(
@@ -239,6 +205,60 @@ impl SqlxPostgresDatabase {
     }
 }
 
+impl Runner for SqlxPostgresDatabase {
+    async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        if !self.prepared {
+            let counts = self.run_batch(std::slice::from_ref(statement)).await?;
+            return Ok(counts.into_iter().sum());
+        }
+        let mut connection = self.checkout().await?;
+        let mut outcome = self.prepared(&mut connection).count(statement).await;
+        if is_stale(&outcome) {
+            self.forget(&mut connection).await?;
+            outcome = self.prepared(&mut connection).count(statement).await;
+        }
+        self.ended(connection, outcome, false).await
+    }
+
+    async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
+        let mut connection = self.checkout().await?;
+        let mut outcome = self.rows(&mut connection, statement).await;
+        if is_stale(&outcome) && self.is_rolled_back(&mut connection, !self.prepared).await {
+            self.forget(&mut connection).await?;
+            outcome = self.rows(&mut connection, statement).await;
+        }
+        self.ended(connection, outcome, !self.prepared).await
+    }
+
+    async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
+        let mut connection = self.checkout().await?;
+        let mut outcome = self.batch(&mut connection, statements).await;
+        if is_stale(&outcome) && self.is_rolled_back(&mut connection, true).await {
+            self.forget(&mut connection).await?;
+            outcome = self.batch(&mut connection, statements).await;
+        }
+        self.ended(connection, outcome, true).await
+    }
+
+    async fn run_once(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        if !self.prepared {
+            return self.run(statement).await;
+        }
+        let mut connection = self.checkout().await?;
+        let outcome = self.unprepared(&mut connection).count(statement).await;
+        self.ended(connection, outcome, false).await
+    }
+
+    async fn read_once(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
+        if !self.prepared {
+            return self.read(statement).await;
+        }
+        let mut connection = self.checkout().await?;
+        let outcome = self.unprepared(&mut connection).rows(statement).await;
+        self.ended(connection, outcome, false).await
+    }
+}
+
 /// Whether it failed over what is kept of before a migration. Nothing of it was
 /// done, and it is done again once, on that connection: every other one of the pool
 /// may be no better.
@@ -254,41 +274,6 @@ async fn transaction<S: Session>(
     session::one_by_one(&mut session, statements).await
 }
 
-/// Holds a connection and closes it when dropped, unless it was given back.
-struct Checkout(Option<PoolConnection<Postgres>>);
-
-impl Checkout {
-    /// Back to the pool: the connection is idle and in no transaction.
-    fn give_back(mut self) {
-        drop(self.0.take());
-    }
-}
-
-const HELD: &str = "a connection until it is given back";
-
-impl Deref for Checkout {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        self.0.as_ref().expect(HELD)
-    }
-}
-
-impl DerefMut for Checkout {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        self.0.as_mut().expect(HELD)
-    }
-}
-
-impl Drop for Checkout {
-    fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
-            // Dropping what is detached closes the socket, and the server rolls back.
-            drop(connection.detach());
-        }
-    }
-}
-
 #[async_trait]
 impl Database for SqlxPostgresDatabase {
     fn dialect(&self) -> Dialect {
@@ -296,63 +281,19 @@ impl Database for SqlxPostgresDatabase {
     }
 
     async fn execute(&self, statement: &Statement) -> Result<u64, DbError> {
-        if statement.expected_rows().is_some() {
-            let counts = self.batch_atomic(std::slice::from_ref(statement)).await?;
-            return Ok(counts.into_iter().sum());
-        }
-        let statement = statement.render(Dialect::Postgres)?;
-        retried(|| self.run(&statement)).await
+        runner::execute(self, statement).await
     }
 
     async fn query(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let statement = statement.render(Dialect::Postgres)?;
-        retried(|| self.read(&statement)).await
+        runner::query(self, statement).await
     }
 
     async fn batch_atomic(&self, statements: &[Statement]) -> Result<Vec<u64>, DbError> {
-        let statements = Statement::render_batch(Dialect::Postgres, statements)?;
-        match &statements[..] {
-            [] => Ok(Vec::new()),
-            // Atomic by itself, so one round trip does.
-            [one] if one.expected_rows().is_none() && server::is_plain(one.sql()) => {
-                let count = retried(|| self.run(one)).await;
-                Ok(vec![count.map_err(|error| error.with_statement(0))?])
-            }
-            all => retried(|| self.run_batch(all)).await,
-        }
+        runner::batch_atomic(self, statements).await
     }
 
     async fn now(&self) -> Result<DateTime<Utc>, DbError> {
-        let rows = self.query(&Statement::new(NOW)).await?;
-        server::read_now(&rows)
-    }
-}
-
-impl RunOnce for SqlxPostgresDatabase {
-    async fn count_once(&self, statement: &Statement) -> Result<u64, DbError> {
-        let statement = &statement.render(Dialect::Postgres)?;
-        retried(|| async move {
-            if !self.prepared {
-                return self.run(statement).await;
-            }
-            let mut connection = self.checkout().await?;
-            let outcome = self.unprepared(&mut connection).count(statement).await;
-            self.ended(connection, outcome, false).await
-        })
-        .await
-    }
-
-    async fn rows_once(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let statement = &statement.render(Dialect::Postgres)?;
-        retried(|| async move {
-            if !self.prepared {
-                return self.read(statement).await;
-            }
-            let mut connection = self.checkout().await?;
-            let outcome = self.unprepared(&mut connection).rows(statement).await;
-            self.ended(connection, outcome, false).await
-        })
-        .await
+        runner::now(self).await
     }
 }
 
