@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use duebox_core::{DbError, Kind};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::config::{JournalMode, Place, SqliteOptions};
@@ -111,6 +112,8 @@ fn open(options: &SqliteOptions, create: bool) -> Result<Connection, DbError> {
         conn.busy_handler(Some(busy::handler))?;
         conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         conn.execute_batch(ALL)?;
+        // Else a statement is planned anew whenever a time or a limit is bound to it.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.execute_batch(if options.foreign_keys {
             "PRAGMA foreign_keys = ON"
         } else {

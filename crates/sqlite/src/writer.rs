@@ -1,7 +1,7 @@
 //! The one thread that writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,9 @@ use crate::config::{Place, SqliteOptions};
 use crate::job::{Alone, Job, Message, gone};
 use crate::undo::Scope;
 use crate::{busy, connection, error};
+
+/// How long the thread looks for its next message before it sleeps.
+const LOOK: Duration = Duration::from_micros(100);
 
 /// Opens the database on a thread of its own and returns the queue to it. The
 /// thread ends when the last sender does.
@@ -59,13 +62,30 @@ impl Writer {
 
     fn run(mut self) {
         let mut next = None;
-        while let Some(message) = next.take().or_else(|| self.queue.recv().ok()) {
+        while let Some(message) = next.take().or_else(|| self.next()) {
             match message {
                 Message::Alone(alone) => self.alone(alone),
                 Message::Job(job) if job.is_abandoned() => {}
                 Message::Job(job) => next = self.group(job),
             }
         }
+    }
+
+    /// Waits for a message; `None` once there is no sender.
+    ///
+    /// Who was just answered often has the next one at once: a drainer
+    /// completes what it claimed. To sleep and be woken takes longer than to
+    /// look a while.
+    fn next(&self) -> Option<Message> {
+        let since = Instant::now();
+        while since.elapsed() < LOOK {
+            match self.queue.try_recv() {
+                Ok(message) => return Some(message),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => thread::yield_now(),
+            }
+        }
+        self.queue.recv().ok()
     }
 
     /// The connection, in autocommit mode.

@@ -81,8 +81,8 @@ impl Fault {
                     "LOWER(id) = ANY(SELECT LOWER(one) FROM unnest(?::text[]) AS one)",
                 ),
                 (
-                    "id IN (SELECT value FROM json_each(?))",
-                    "LOWER(id) IN (SELECT LOWER(value) FROM json_each(?))",
+                    "WHERE id IN (SELECT value FROM json_each(?))",
+                    "WHERE LOWER(id) IN (SELECT LOWER(value) FROM json_each(?))",
                 ),
                 ("WHERE id IN (?", "WHERE LOWER(id) IN (LOWER(?)"),
             ],

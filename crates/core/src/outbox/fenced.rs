@@ -249,7 +249,7 @@ impl Outbox {
         let mut distinct: Vec<&Lease> = leases.iter().collect();
         distinct.sort_unstable();
         distinct.dedup();
-        let mut held = HashSet::new();
+        let mut lost: HashSet<&Lease> = HashSet::new();
         for (done, chunk) in distinct.chunks(CHUNK).enumerate() {
             let answer = match db.dialect() {
                 Dialect::Postgres => {
@@ -261,14 +261,11 @@ impl Outbox {
                 {
                     // Most often all are held, and then their number tells so.
                     let all = match dialect {
-                        Dialect::MySql => self.delete_held_mysql(chunk),
+                        Dialect::MySql => vec![self.delete_held_mysql(chunk)],
                         _ => self.delete_held_sqlite(chunk),
                     };
-                    match db.execute(&all.expect_rows(chunk.len() as u64)).await {
-                        Ok(_) => {
-                            held.extend(chunk.iter().map(|lease| (*lease).clone()));
-                            continue;
-                        }
+                    match db.batch_atomic(&all).await {
+                        Ok(_) => continue,
                         Err(error) if error.kind() == Kind::RowCount => {
                             let step = self.lock_then_change(dialect, chunk, change);
                             db.read_then_write(&step).await
@@ -284,23 +281,16 @@ impl Outbox {
             let rows = answer.map_err(|error| if done > 0 { error.unknown() } else { error })?;
             let read: HashSet<Lease> = rows.iter().map(lease).collect::<Result<_, _>>()?;
             // The engine without RETURNING read all rows of these ids.
-            held.extend(
-                chunk
-                    .iter()
-                    .filter(|lease| read.contains(lease))
-                    .map(|lease| (*lease).clone()),
-            );
+            lost.extend(chunk.iter().filter(|lease| !read.contains(lease)));
         }
-        Ok(leases
-            .iter()
-            .map(|lease| {
-                if held.contains(lease) {
-                    LeaseOutcome::Held
-                } else {
-                    LeaseOutcome::Lost
-                }
-            })
-            .collect())
+        let outcome = |lease: &Lease| {
+            if !lost.is_empty() && lost.contains(lease) {
+                LeaseOutcome::Lost
+            } else {
+                LeaseOutcome::Held
+            }
+        };
+        Ok(leases.iter().map(outcome).collect())
     }
 
     /// One statement that changes what is held and returns it.

@@ -150,6 +150,14 @@ pub(super) fn json_array(texts: &[&str]) -> String {
 /// A text as a JSON string (RFC 8259, section 7).
 pub(super) fn push_json(json: &mut String, text: &str) {
     json.push('"');
+    if text
+        .bytes()
+        .all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+    {
+        json.push_str(text);
+        json.push('"');
+        return;
+    }
     for character in text.chars() {
         match character {
             '"' => json.push_str("\\\""),

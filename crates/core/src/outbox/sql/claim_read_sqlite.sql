@@ -1,4 +1,5 @@
 SELECT
+    rowid AS row_key,
     id,
     topic,
     payload,

@@ -4,6 +4,7 @@ WHERE rowid IN (
     FROM json_each(?) AS l
     CROSS JOIN {table} AS o
     WHERE o.id = l.key
-        AND o.claims || ' ' || o.created_at = l.value
+        AND o.created_at = l.value
+        AND o.claims = ?
         AND o.locked_until IS NOT NULL
 )
