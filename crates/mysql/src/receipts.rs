@@ -7,9 +7,8 @@ use std::num::NonZeroU32;
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::uuid::Uuid;
 use duebox_core::{
-    Database, DbError, Dialect, Kind, PendingReceipt, PendingReceiptStore, PushStoreError,
-    PushStoreFuture, PushTicketId, Row, Statement, distinct_receipts, distinct_tickets,
-    order_taken,
+    DbError, Dialect, Kind, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
+    PushTicketId, Row, Statement, distinct_receipts, distinct_tickets, order_taken,
 };
 
 use self::json::Arrays;
@@ -23,6 +22,10 @@ use crate::session::{Session, execute, query};
 pub(crate) use self::statements::erasure;
 
 /// The pending receipts of a [`MySqlDatabase`], from [`MySqlDatabase::receipts`].
+///
+/// Each call is one transaction, however many tickets it has. Only a server whose
+/// `max_allowed_packet` is below 4 KiB may refuse the longest rows, with
+/// [`PushStoreError::Internal`].
 ///
 /// # Clone
 ///
@@ -97,7 +100,7 @@ impl Work {
 
     async fn record(&mut self, rows: &[String], due_at: &str) -> Result<u64, Failure> {
         let mut new = 0;
-        for (array, _) in self.arrays(rows) {
+        for array in self.arrays(rows) {
             let record = statements::record(array, due_at);
             // Another session has just recorded one; run again, this one sees it.
             new += self.execute(&record).await.map_err(|failure| Failure {
@@ -110,9 +113,8 @@ impl Work {
 
     async fn take(&mut self, take: &Statement, retry_at: &str) -> Result<Vec<Row>, Failure> {
         let rows = self.query(take).await?;
-        let tickets = statements::tickets(&rows).map_err(Failure::ours)?;
-        for (array, count) in self.arrays(&tickets) {
-            let move_due = statements::move_due(array, count, retry_at);
+        for chunk in rows.chunks(statements::most_moved(self.max_allowed_packet)) {
+            let move_due = statements::move_due(chunk, retry_at).map_err(Failure::ours)?;
             self.execute(&move_due).await?;
         }
         Ok(rows)
@@ -120,7 +122,7 @@ impl Work {
 
     async fn delete(&mut self, tickets: &[String]) -> Result<u64, Failure> {
         let mut gone = 0;
-        for (array, _) in self.arrays(tickets) {
+        for array in self.arrays(tickets) {
             gone += self.execute(&statements::delete(array)).await?;
         }
         Ok(gone)
@@ -130,6 +132,19 @@ impl Work {
         let rows = self.query(read).await?;
         let tickets = statements::tickets(&rows).map_err(Failure::ours)?;
         self.delete(&tickets).await
+    }
+
+    async fn erase(&mut self, read: &Statement) -> Result<u64, Failure> {
+        let mut gone = 0;
+        loop {
+            let rows = self.query(read).await?;
+            if rows.is_empty() {
+                return Ok(gone);
+            }
+            let tickets = statements::tickets(&rows).map_err(Failure::ours)?;
+            // Waits for others; what they recorded meanwhile is found next.
+            gone += self.delete(&tickets).await?;
+        }
     }
 }
 
@@ -212,8 +227,8 @@ impl PendingReceiptStore for MySqlReceipts {
 
     fn erase_owner(&self, owner_id: Uuid) -> PushStoreFuture<'_, Result<u64, PushStoreError>> {
         Box::pin(async move {
-            let gone = self.database.execute(&erasure(owner_id)).await;
-            gone.map_err(store_error)
+            let read = statements::owned(owner_id);
+            work!(self, erase(&read))
         })
     }
 }

@@ -133,18 +133,22 @@ impl ReceiptSandbox for Receipts {
     async fn explain(&self, query: ReceiptQuery) -> Vec<Plan> {
         const DAY: &str = "2026-03-01 12:00:00.000000";
         run(&mut self.of.raw().await, "ANALYZE TABLE pending_receipts").await;
-        let tickets: Vec<_> = (0..100).map(|number| format!("\"t{number:06}\"")).collect();
-        let tickets = format!("[{}]", tickets.join(","));
-        let delete =
-            Statement::new(include_str!("../../src/queries/delete.sql")).bind(tickets.as_str());
+        let tickets: Vec<_> = (0..100).map(|number| format!("t{number:06}")).collect();
+        let array = format!("[\"{}\"]", tickets.join("\",\""));
+        let delete = Statement::new(include_str!("../../src/queries/delete.sql")).bind(array);
+        // In a list of the length that it is sent with.
+        let list = ["?"; 128].join(", ");
+        let move_due = include_str!("../../src/queries/move_due.sql").replace("{tickets}", &list);
+        let mut move_due = Statement::new(move_due).bind(DAY);
+        for number in 0..128 {
+            move_due = move_due.bind(tickets[number.min(99)].as_str());
+        }
         let statements = match query {
             ReceiptQuery::TakeDue => vec![
                 Statement::new(include_str!("../../src/queries/take_due.sql"))
                     .bind(DAY)
                     .bind(100),
-                Statement::new(include_str!("../../src/queries/move_due.sql"))
-                    .bind(tickets.as_str())
-                    .bind(DAY),
+                move_due,
             ],
             ReceiptQuery::Delete => vec![delete],
             ReceiptQuery::Purge => vec![
@@ -153,10 +157,16 @@ impl ReceiptSandbox for Receipts {
                     .bind(100),
                 delete,
             ],
-            ReceiptQuery::EraseOwner => vec![
-                Statement::new(include_str!("../../src/queries/erase_owner.sql"))
-                    .bind(&Uuid::from_u128(7).as_bytes()[..]),
-            ],
+            ReceiptQuery::EraseOwner => {
+                let owner_id = Uuid::from_u128(7);
+                let by = |sql| Statement::new(sql).bind(&owner_id.as_bytes()[..]);
+                vec![
+                    by(include_str!("../../src/queries/erase_owner_read.sql")),
+                    delete,
+                    // In the caller's own transaction.
+                    by(include_str!("../../src/queries/erase_owner.sql")),
+                ]
+            }
             _ => panic!("no plan of {query:?}"),
         };
         let mut plans = Vec::new();

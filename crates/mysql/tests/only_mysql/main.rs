@@ -13,6 +13,7 @@ mod login;
 mod migrations;
 mod pools;
 mod proxy;
+mod receipts;
 mod sizes;
 mod soak;
 mod transactions;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
             login::tests(),
             migrations::tests(),
             pools::tests(),
+            receipts::tests(),
             sizes::tests(),
             soak::tests(),
             transactions::tests(),

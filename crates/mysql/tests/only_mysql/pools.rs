@@ -25,7 +25,7 @@ const NOW: &str = "2026-03-02T00:00:00.000000Z";
 const LATER: &str = "2026-03-03T00:00:00.000000Z";
 
 /// A pool as a service has it, whose sessions begin with this statement.
-async fn pool(of: &TestDatabase, connections: u32, setting: &'static str) -> MySqlPool {
+pub(crate) async fn pool(of: &TestDatabase, connections: u32, setting: &'static str) -> MySqlPool {
     MySqlPoolOptions::new()
         .max_connections(connections)
         .after_connect(move |connection, _| {

@@ -21,13 +21,13 @@ const NOW: &str = "2026-03-02T00:00:00.000000Z";
 const LATER: &str = "2026-03-03T00:00:00.000000Z";
 
 /// Sets the limit that new sessions have; sets it back when dropped.
-struct Packet {
+pub(crate) struct Packet {
     server: Server,
     before: u64,
 }
 
 impl Packet {
-    async fn set(server: Server, bytes: u64) -> Self {
+    pub(crate) async fn set(server: Server, bytes: u64) -> Self {
         let mut admin = server.admin().await;
         let sql = "SELECT CAST(@@GLOBAL.max_allowed_packet AS UNSIGNED)";
         let before = sqlx::query_scalar(sql)

@@ -1,8 +1,12 @@
-//! Everything at once: drainers, enqueuers, retries, releases and erasures.
+//! Everything at once: drainers, enqueuers, retries, releases, erasures and an
+//! operator who deletes rows; and push receipts recorded, taken, deleted, purged
+//! and erased beside them.
 //!
 //! 20 seconds a server, or `DUEBOX_TEST_SOAK_MINUTES`, half of it on each kind of
 //! table. No deadlock and no lock timeout may reach a caller, no row be lost or
 //! handed to two.
+
+mod receipts;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 use duebox_mysql::chrono::{DateTime, TimeDelta, Utc};
 use duebox_mysql::sqlx;
 use duebox_mysql::{
-    Claim, ClaimCursor, Database, Lease, MySqlDatabase, Outbox, OutboxRecord, Retry, Statement,
-    format_time,
+    Claim, ClaimCursor, Database, Lease, ListOptions, MySqlDatabase, Outbox, OutboxRecord, Retry,
+    Statement, format_time,
 };
 
+use self::receipts::Receipts;
 use crate::common::{Server, TestDatabase, run};
 use crate::tests;
 
@@ -33,6 +38,8 @@ struct Ledger {
     completed: Mutex<HashSet<String>>,
     enqueued: AtomicU64,
     erased: AtomicU64,
+    /// By the operator.
+    deleted: AtomicU64,
     handed_out: AtomicU64,
     /// Nothing is enqueued any more; drain to the end.
     closing: AtomicBool,
@@ -110,6 +117,8 @@ async fn soak(server: Server, portable: bool, length: Duration) {
     } else {
         db.migrate_outbox(&outbox).await.expect("migrate");
     }
+    // The receipts; the outbox is there already.
+    db.migrate().await.expect("migrate");
     run(
         &mut of.raw().await,
         "CREATE TABLE state (id VARCHAR(64) PRIMARY KEY)",
@@ -126,6 +135,7 @@ async fn soak(server: Server, portable: bool, length: Duration) {
         of.connect(10).await,
     ];
     let ends = Instant::now() + length;
+    let receipts = Receipts::start(&handles, ends);
     let mut enqueuers = Vec::new();
     for task in 0..ENQUEUERS {
         let (db, outbox, ledger) = (
@@ -148,13 +158,16 @@ async fn soak(server: Server, portable: bool, length: Duration) {
         let (db, outbox, ledger) = (db.clone(), outbox.clone(), Arc::clone(&ledger));
         others.push(tokio::spawn(erase(db, outbox, ledger, task, ends)));
     }
+    let (operator, known) = (handles[2].clone(), Arc::clone(&ledger));
+    others.push(tokio::spawn(operate(operator, outbox.clone(), known, ends)));
     for task in enqueuers {
         task.await.expect("an enqueuer");
     }
     ledger.closing.store(true, Ordering::SeqCst);
     for task in others {
-        task.await.expect("a drainer or an eraser");
+        task.await.expect("a drainer, an eraser or the operator");
     }
+    let receipts = receipts.end(&db).await;
 
     let rows = db
         .query(&Statement::new("SELECT COUNT(*) AS n FROM outbox"))
@@ -169,15 +182,16 @@ async fn soak(server: Server, portable: bool, length: Duration) {
     assert_eq!(rows[0].get::<u64>("n").expect("a count"), enqueued);
     let completed = ledger.completed.lock().expect("no panic").len() as u64;
     let erased = ledger.erased.load(Ordering::SeqCst);
+    let deleted = ledger.deleted.load(Ordering::SeqCst);
     assert_eq!(
-        completed + erased,
+        completed + erased + deleted,
         enqueued,
-        "{completed} completed, {erased} erased"
+        "{completed} completed, {erased} erased, {deleted} deleted"
     );
-    assert!(completed > 0 && erased > 0);
+    assert!(completed > 0 && erased > 0 && deleted > 0);
     let broken = deadlocks(&mut admin).await - before;
     println!(
-        "{} {}: {enqueued} enqueued, {} handed out, {completed} completed, {erased} erased, {broken} deadlocks broken",
+        "{} {}: {enqueued} enqueued, {} handed out, {completed} completed, {erased} erased, {deleted} deleted; {receipts}; {broken} deadlocks broken",
         server.name,
         if portable { "portable" } else { "shipped" },
         ledger.handed_out.load(Ordering::SeqCst),
@@ -333,5 +347,23 @@ async fn erase(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, task: usi
             .expect("erase");
         ledger.erased.fetch_add(erased, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(20 + dice.roll(40))).await;
+    }
+}
+
+/// Looks at what waits and deletes some of it, leased or not.
+async fn operate(db: MySqlDatabase, outbox: Outbox, ledger: Arc<Ledger>, ends: Instant) {
+    let mut dice = Dice::new(2_500);
+    while Instant::now() < ends {
+        outbox.stats(&db, &from_now(0)).await.expect("stats");
+        let page = ListOptions::new().limit(5 + dice.roll(20));
+        let rows = outbox.list(&db, &from_now(0), &page).await.expect("list");
+        let ids: Vec<&str> = rows
+            .iter()
+            .filter(|_| dice.roll(3) == 0)
+            .map(|row| row.id.as_str())
+            .collect();
+        let deleted = outbox.delete(&db, &ids).await.expect("delete");
+        ledger.deleted.fetch_add(deleted, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(20 + dice.roll(60))).await;
     }
 }
