@@ -17,6 +17,8 @@ mod runner;
 mod server;
 mod session;
 #[cfg(feature = "sqlx")]
+mod sqlx_bind;
+#[cfg(feature = "sqlx")]
 mod sqlx_client;
 #[cfg(feature = "sqlx")]
 mod sqlx_database;

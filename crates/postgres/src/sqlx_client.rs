@@ -1,19 +1,14 @@
-//! A connection of sqlx, which binds in binary alone: a text for a type that it
-//! would have to be parsed for goes out as a text and is cast in the SQL.
+//! A connection of sqlx.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use duebox_core::{Columns, DbError, Kind, Rendered, Row, Value};
 use futures_util::TryStreamExt;
-use sqlx::encode::{Encode, IsNull};
-use sqlx::postgres::types::Oid;
-use sqlx::postgres::{
-    PgArgumentBuffer, PgArguments, PgConnection, PgTypeInfo, PgTypeKind, Postgres,
-};
+use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{
     Arguments, AssertSqlSafe, Column, Connection, Either, Executor, Row as _, SqlSafeStr, SqlStr,
-    Statement, Type, TypeInfo, ValueRef,
+    Statement, TypeInfo, ValueRef,
 };
 
 use crate::bind::{self, Format};
@@ -21,7 +16,10 @@ use crate::error::Failure;
 use crate::plans::Plans;
 use crate::row;
 use crate::session::Session;
-use crate::types::{Item, Shape, built_in};
+use crate::sqlx_bind::{
+    Bound, Parameter, arguments, cast, check, needs_cast, parameters, shape_of, unencoded,
+};
+use crate::types::{Shape, built_in};
 
 /// What a handle has learnt of a database.
 #[derive(Default)]
@@ -52,31 +50,6 @@ impl Learnt {
 
 /// How many statements are known before all of them are forgotten.
 const CACHE: usize = 512;
-
-/// The place that a value is bound to.
-#[derive(Clone, Debug)]
-struct Parameter {
-    oid: u32,
-    shape: Shape,
-    /// As SQL names it; empty if it is not known yet.
-    name: String,
-}
-
-fn shape_of(ty: &PgTypeInfo) -> Shape {
-    let Some(oid) = ty.oid() else {
-        return Shape::Other;
-    };
-    if let Some(shape) = built_in(oid.0) {
-        return shape;
-    }
-    match ty.kind() {
-        PgTypeKind::Enum(_) => Shape::Text,
-        PgTypeKind::Domain(base) => shape_of(base),
-        PgTypeKind::Array(_) => Shape::Array(Item::Other),
-        _ if ty.name() == "citext" => Shape::Text,
-        _ => Shape::Other,
-    }
-}
 
 /// SQL that holds no value: it comes from a statement's own text.
 fn text(sql: impl Into<String>) -> SqlStr {
@@ -301,114 +274,6 @@ impl SqlxUnprepared<'_> {
 async fn command(connection: &mut PgConnection, sql: &str) -> Result<(), Failure> {
     connection.execute(sqlx::raw_sql(text(sql))).await?;
     Ok(())
-}
-
-fn parameters(prepared: &sqlx::postgres::PgStatement) -> Vec<Parameter> {
-    let Some(Either::Left(types)) = prepared.parameters() else {
-        return Vec::new();
-    };
-    let parameter = |ty: &PgTypeInfo| Parameter {
-        oid: ty.oid().map_or(0, |oid| oid.0),
-        shape: shape_of(ty),
-        name: ty.name().to_lowercase(),
-    };
-    types.iter().map(parameter).collect()
-}
-
-/// Refuses what cannot be bound, before anything is sent.
-fn check(values: &[Value], parameters: &[Parameter]) -> Result<(), DbError> {
-    if parameters.len() != values.len() {
-        return Err(DbError::invalid(
-            "a statement names parameters as $1; write ? for each value",
-        ));
-    }
-    for (place, (value, parameter)) in values.iter().zip(parameters).enumerate() {
-        bind::check(value, parameter.shape, &parameter.name, place + 1)?;
-    }
-    Ok(())
-}
-
-fn needs_cast(values: &[Value], parameters: &[Parameter]) -> bool {
-    values
-        .iter()
-        .zip(parameters)
-        .any(|(value, parameter)| bind::format(value, parameter.shape) == Format::Text)
-}
-
-/// The text with a cast where a value goes out as text.
-fn cast(statement: &Rendered<'_>, parameters: &[Parameter]) -> String {
-    if !needs_cast(statement.values(), parameters) {
-        return statement.sql().to_owned();
-    }
-    let casts: Vec<_> = statement
-        .values()
-        .iter()
-        .zip(parameters)
-        .map(
-            |(value, parameter)| match bind::format(value, parameter.shape) {
-                Format::Binary => None,
-                Format::Text => Some(parameter.name.as_str()),
-            },
-        )
-        .collect();
-    statement.sql_with_casts(&casts)
-}
-
-fn arguments(values: &[Value], parameters: &[Parameter]) -> Result<PgArguments, Failure> {
-    let mut arguments = PgArguments::default();
-    for (value, parameter) in values.iter().zip(parameters) {
-        let mut bytes = Vec::new();
-        let ty = match bind::format(value, parameter.shape) {
-            Format::Binary => {
-                bind::write(value, parameter.shape, &mut bytes);
-                parameter.oid
-            }
-            Format::Text => {
-                bind::text(value, &mut bytes);
-                25
-            }
-        };
-        let bytes = (*value != Value::Null).then_some(bytes);
-        arguments.add(Bound { bytes, ty }).map_err(unencoded)?;
-    }
-    Ok(arguments)
-}
-
-fn unencoded(_: sqlx::error::BoxDynError) -> Failure {
-    DbError::invalid("a value is too long for one message").into()
-}
-
-/// A value as sqlx takes it: its bytes, and the OID of their type.
-struct Bound {
-    bytes: Option<Vec<u8>>,
-    ty: u32,
-}
-
-impl Type<Postgres> for Bound {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(Oid(25))
-    }
-}
-
-impl Encode<'_, Postgres> for Bound {
-    fn encode_by_ref(
-        &self,
-        out: &mut PgArgumentBuffer,
-    ) -> Result<IsNull, sqlx::error::BoxDynError> {
-        let Some(bytes) = &self.bytes else {
-            return Ok(IsNull::Yes);
-        };
-        out.extend_from_slice(bytes);
-        Ok(IsNull::No)
-    }
-
-    fn produces(&self) -> Option<PgTypeInfo> {
-        Some(PgTypeInfo::with_oid(Oid(self.ty)))
-    }
-
-    fn size_hint(&self) -> usize {
-        self.bytes.as_ref().map_or(0, Vec::len)
-    }
 }
 
 /// How to read the rows of one statement.

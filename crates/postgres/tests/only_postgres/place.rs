@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use duebox_postgres::sqlx::postgres::{PgPool, PgPoolOptions};
 use duebox_postgres::tokio_postgres::{Client, NoTls};
@@ -119,6 +120,22 @@ impl Place {
             .execute(sql, &[&self.name])
             .await
             .expect("end the connections");
+    }
+
+    /// Waits until `sessions` of this place sleep in the server, as by `pg_sleep`.
+    pub(crate) async fn sleeping(&self, sessions: i64) {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE application_name = '{}' AND wait_event = 'PgSleep'",
+            self.name
+        );
+        for _ in 0..12_000 {
+            if self.number(&sql).await == sessions {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("no {sessions} sessions sleep");
     }
 
     /// One number that the server answers.

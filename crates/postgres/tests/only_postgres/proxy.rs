@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use duebox_postgres::tokio_postgres::Config;
@@ -25,6 +25,10 @@ struct Control {
     delay: Duration,
     /// What the server answers is lost.
     mute: AtomicBool,
+    /// The client has heard something since it last spoke.
+    heard: AtomicBool,
+    /// How often it spoke after it had heard something.
+    trips: AtomicU32,
 }
 
 impl Proxy {
@@ -34,6 +38,8 @@ impl Proxy {
         let control = Arc::new(Control {
             delay,
             mute: AtomicBool::new(false),
+            heard: AtomicBool::new(true),
+            trips: AtomicU32::new(0),
         });
         let (cut, cuts) = watch::channel(0);
         let server = address();
@@ -69,6 +75,12 @@ impl Proxy {
         self.control.mute.store(mute, Ordering::SeqCst);
     }
 
+    /// How many round trips there were since this was last asked, of one client.
+    pub(crate) fn trips(&self) -> u32 {
+        self.control.heard.store(true, Ordering::SeqCst);
+        self.control.trips.swap(0, Ordering::SeqCst)
+    }
+
     /// Ends all connections.
     pub(crate) fn cut(&self) {
         self.cut.send_modify(|cuts| *cuts += 1);
@@ -88,25 +100,39 @@ async fn forward(client: TcpStream, server: TcpStream, control: &Control) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
+    let spoken = || {
+        if control.heard.swap(false, Ordering::SeqCst) {
+            control.trips.fetch_add(1, Ordering::SeqCst);
+        }
+        true
+    };
+    let answered = || {
+        let muted = control.mute.load(Ordering::SeqCst);
+        control.heard.fetch_or(!muted, Ordering::SeqCst);
+        !muted
+    };
     tokio::join!(
-        one_way(from_client, to_server, control.delay, None),
-        one_way(from_server, to_client, control.delay, Some(&control.mute)),
+        one_way(from_client, to_server, control.delay, spoken, || true),
+        one_way(from_server, to_client, control.delay, || true, answered),
     );
 }
 
+/// Carries what `take` and, after the delay, `give` let through.
 async fn one_way(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     delay: Duration,
-    mute: Option<&AtomicBool>,
+    take: impl Fn() -> bool,
+    give: impl Fn() -> bool,
 ) {
     let (sender, mut receiver) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     let read = async move {
         let mut buffer = vec![0; 65_536];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            if sender
-                .send((Instant::now() + delay, buffer[..length].to_vec()))
-                .is_err()
+            if take()
+                && sender
+                    .send((Instant::now() + delay, buffer[..length].to_vec()))
+                    .is_err()
             {
                 break;
             }
@@ -118,7 +144,7 @@ async fn one_way(
             waiting.push_back(chunk);
             while let Some((due, bytes)) = waiting.pop_front() {
                 tokio::time::sleep_until(due.into()).await;
-                if mute.is_some_and(|mute| mute.load(Ordering::SeqCst)) {
+                if !give() {
                     continue;
                 }
                 if to.write_all(&bytes).await.is_err() {

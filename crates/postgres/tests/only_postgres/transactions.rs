@@ -202,16 +202,19 @@ pub(crate) async fn a_lost_answer_to_the_commit_is_unknown_and_not_tried_again()
         place
             .run(
                 "CREATE OR REPLACE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql
-                     AS $$ BEGIN PERFORM pg_sleep(0.6); RETURN NULL; END $$;
+                     AS $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;
                  DROP TRIGGER IF EXISTS slowly ON outbox;
                  CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON outbox
                      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slowly()",
             )
             .await;
         let lose = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            // In the commit, so all answers before its own have come.
+            place.sleeping(1).await;
             proxy.mute(true);
-            tokio::time::sleep(Duration::from_millis(900)).await;
+            place.sleeping(0).await;
+            // What the server says next is on its way, and gets no further.
+            tokio::time::sleep(Duration::from_millis(100)).await;
             proxy.cut();
             proxy.mute(false);
         };
@@ -243,13 +246,15 @@ pub(crate) async fn a_break_before_the_commit_is_known() {
     for (name, db) in every_way(&proxy.url(&place.url()), 1).await {
         let batch = [
             insert("a").expect_rows(1),
-            Statement::new("SELECT pg_sleep(1)"),
+            Statement::new("SELECT pg_sleep(60)"),
         ];
         let break_it = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            place.sleeping(1).await;
             proxy.cut();
         };
         let (answer, ()) = tokio::join!(db.batch_atomic(&batch), break_it);
+        // The server would sleep on.
+        place.cut().await;
         let error = answer.expect_err("a broken connection");
         assert_eq!(
             (error.kind(), error.outcome()),
