@@ -1,8 +1,11 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
 
+use duebox_sqlite::PendingReceiptStore;
 use lexopt::prelude::*;
 
-use crate::engine::{Engine, Fallible, MySql, Postgres, Sqlite};
+use crate::engine::{Engine, Fallible, MySql, Postgres, Sqlite, tickets};
 
 pub(crate) const HELP: &str = "\
 Measures Duebox against hand-written SQL and the naive algorithm.
@@ -12,15 +15,18 @@ duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
   --engine ENGINE    sqlite, postgres, mysql or mariadb
   --url URL          the server, with a database that nothing else uses
   --dir DIR          sqlite: where the files go, on a disk (the working directory)
-  --scenario NAME    drain, enqueue, many, flat or cursor; may be repeated; all
-                     unless it is said
-  --rows N           drain, many, cursor: rows (100000)
+  --scenario NAME    of an outbox: drain, enqueue, many, flat or cursor; of push
+                     receipts: receipts, tickets, takers or receipt-plans; may be
+                     repeated; those of an outbox unless it is said
+  --rows N           drain, many, cursor, receipts, tickets: how many (100000)
   --batch N          rows of a claim, and of an INSERT of many (100)
   --drainers N       drain, many: how many at once (1 on sqlite, else 4)
   --repeat N         how often each figure is measured (5)
-  --waiting N        flat: the large backlog (1000000)
+  --waiting N        flat, receipt-plans: the large backlog (1000000)
   --delayed N        flat: rows that are not yet due (200000)
   --leased N         flat: rows under lease (100000 on sqlite, else 50000)
+  --cursor-only      cursor: leave out the rounds without the cursor, which take
+                     long if there are many rows
   --json             JSON instead of Markdown
 ";
 
@@ -51,7 +57,11 @@ pub(crate) struct Args {
     pub(crate) waiting: u64,
     pub(crate) delayed: u64,
     pub(crate) leased: u64,
+    pub(crate) cursor_only: bool,
     pub(crate) json: bool,
+    /// The file of the tickets to take, for a process that the program started
+    /// itself: empty on a server.
+    taker: Option<PathBuf>,
 }
 
 impl Args {
@@ -71,7 +81,9 @@ impl Args {
             waiting: 1_000_000,
             delayed: 200_000,
             leased: 100_000,
+            cursor_only: false,
             json: false,
+            taker: None,
         };
         while let Some(arg) = parser.next()? {
             match arg {
@@ -93,6 +105,8 @@ impl Args {
                 Long("waiting") => args.waiting = parser.value()?.parse()?,
                 Long("delayed") => args.delayed = parser.value()?.parse()?,
                 Long("leased") => leased = Some(parser.value()?.parse()?),
+                Long("cursor-only") => args.cursor_only = true,
+                Long("taker") => args.taker = Some(parser.value()?.into()),
                 Long("json") => args.json = true,
                 Short('h') | Long("help") => return Ok(None),
                 other => return Err(other.unexpected().into()),
@@ -127,6 +141,31 @@ impl Args {
             Kind::Postgres => Box::new(Postgres::new(url()?).await?),
             Kind::MySql => Box::new(MySql::new(url()?).await?),
         })
+    }
+
+    /// This program again, as one that takes the tickets in this file.
+    pub(crate) fn taker_command(&self, file: &Path) -> Fallible<Command> {
+        let engine = match self.kind {
+            Kind::Sqlite => "sqlite",
+            Kind::Postgres => "postgres",
+            Kind::MySql => "mysql",
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--engine", engine]);
+        if let Some(url) = &self.url {
+            command.args(["--url", url]);
+        }
+        command.arg("--taker").arg(file);
+        Ok(command)
+    }
+
+    /// If this is such a program, the tickets to take.
+    pub(crate) async fn taker(&self) -> Fallible<Option<Arc<dyn PendingReceiptStore>>> {
+        let Some(file) = &self.taker else {
+            return Ok(None);
+        };
+        let url = self.url.as_deref().unwrap_or_default();
+        Ok(Some(tickets::attach(self.kind, url, file).await?))
     }
 
     pub(crate) fn targets(&self) -> Targets {

@@ -20,7 +20,12 @@ fn main() -> ExitCode {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()?
-            .block_on(run(&args))
+            .block_on(async {
+                match args.taker().await? {
+                    Some(store) => scenario::receipts::take_all(&*store).await,
+                    None => run(&args).await,
+                }
+            })
     };
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,6 +47,10 @@ async fn run(args: &Args) -> Fallible<()> {
             "many" => scenario::many(&*engine, args).await?,
             "flat" => scenario::flat(&*engine, args).await?,
             "cursor" => scenario::cursor(&*engine, args).await?,
+            "receipts" => scenario::receipts::by_batch(&*engine, args).await?,
+            "tickets" => scenario::receipts::in_one_call(&*engine, args).await?,
+            "takers" => scenario::receipts::takers(&*engine, args).await?,
+            "receipt-plans" => scenario::receipts::plans(&*engine, args).await?,
             other => return Err(format!("there is no scenario {other}").into()),
         };
         let report = Report {

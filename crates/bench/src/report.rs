@@ -113,7 +113,7 @@ impl Report {
 
 fn shown(value: f64, unit: &str) -> String {
     match unit {
-        "rows/s" => format!("{value:.0} {unit}"),
+        "rows/s" | "tickets/s" | "tickets" => format!("{value:.0} {unit}"),
         "%" => format!("{value:.1} %"),
         _ => format!("{value:.2} {unit}"),
     }

@@ -4,6 +4,7 @@
 mod mysql;
 mod postgres;
 mod sqlite;
+pub(crate) mod tickets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use duebox_sqlite::{Database, Outbox};
 pub(crate) use self::mysql::MySql;
 pub(crate) use self::postgres::Postgres;
 pub(crate) use self::sqlite::Sqlite;
+use self::tickets::TicketEngine;
 
 pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -82,15 +84,19 @@ impl Seed {
 pub(crate) struct Place {
     pub(crate) db: Arc<dyn Database>,
     pub(crate) outbox: Outbox,
-    /// On SQLite, the file that it is in, deleted with the place.
-    pub(crate) file: PathBuf,
+    /// On SQLite, the file that it is in.
+    pub(crate) file: Scratch,
 }
 
-impl Drop for Place {
+/// A file that is deleted with this, if there is one.
+#[derive(Default)]
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Drop for Scratch {
     fn drop(&mut self) {
-        if !self.file.as_os_str().is_empty() {
+        if !self.0.as_os_str().is_empty() {
             // What is left goes with the whole directory.
-            let _ = std::fs::remove_file(&self.file);
+            let _ = std::fs::remove_file(&self.0);
         }
     }
 }
@@ -112,7 +118,7 @@ pub(crate) struct NewRow {
 }
 
 #[async_trait]
-pub(crate) trait Engine: Send + Sync {
+pub(crate) trait Engine: TicketEngine {
     /// The server's name and version.
     async fn version(&self) -> Fallible<String>;
 

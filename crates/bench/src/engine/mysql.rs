@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+mod tickets;
+
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use duebox_mysql::sqlx::{self, AssertSqlSafe, ConnectOptions, Connection, Execut
 use duebox_mysql::{Database, MySqlDatabase, MySqlOptions, Outbox, Statement};
 
 use super::{
-    Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, SESSIONS, Seed, TOPIC, UNTIL, payload,
+    Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, SESSIONS, Scratch, Seed, TOPIC, UNTIL,
+    payload,
 };
 
 /// MySQL or MariaDB.
@@ -25,6 +27,12 @@ impl MySql {
             url: url.to_owned(),
             db: options.connect().await?,
         })
+    }
+
+    async fn settle_table(&self, table: &str) -> Fallible<()> {
+        let analyze = Statement::new(format!("ANALYZE TABLE {table}"));
+        self.db.query(&analyze).await?;
+        Ok(())
     }
 
     async fn connection(&self) -> Fallible<MySqlConnection> {
@@ -62,7 +70,7 @@ impl Engine for MySql {
         Ok(Place {
             db: Arc::new(self.db.clone()),
             outbox,
-            file: PathBuf::new(),
+            file: Scratch::default(),
         })
     }
 
@@ -107,9 +115,7 @@ impl Engine for MySql {
     }
 
     async fn settle(&self, place: &Place) -> Fallible<()> {
-        let analyze = Statement::new(format!("ANALYZE TABLE {}", place.outbox.table()));
-        place.db.query(&analyze).await?;
-        Ok(())
+        self.settle_table(place.outbox.table()).await
     }
 
     async fn hand(&self, place: &Place, batch: u64) -> Fallible<Box<dyn Hand>> {

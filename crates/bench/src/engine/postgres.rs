@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+mod tickets;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -6,7 +7,8 @@ use duebox_postgres::tokio_postgres::{self, Client, NoTls, Row, Statement as Pre
 use duebox_postgres::{Database, Outbox, PostgresDatabase, PostgresOptions, Statement};
 
 use super::{
-    Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, SESSIONS, Seed, TOPIC, UNTIL, payload,
+    Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, SESSIONS, Scratch, Seed, TOPIC, UNTIL,
+    payload,
 };
 
 pub(crate) struct Postgres {
@@ -26,6 +28,11 @@ impl Postgres {
     async fn run(&self, sql: String) -> Fallible<()> {
         self.db.execute(&Statement::new(sql)).await?;
         Ok(())
+    }
+
+    async fn settle_table(&self, table: &str) -> Fallible<()> {
+        self.run(format!("VACUUM ANALYZE {table}")).await?;
+        self.run("CHECKPOINT".to_owned()).await
     }
 
     async fn client(&self) -> Fallible<Client> {
@@ -56,7 +63,7 @@ impl Engine for Postgres {
         Ok(Place {
             db: Arc::new(self.db.clone()),
             outbox,
-            file: PathBuf::new(),
+            file: Scratch::default(),
         })
     }
 
@@ -88,9 +95,7 @@ impl Engine for Postgres {
     }
 
     async fn settle(&self, place: &Place) -> Fallible<()> {
-        self.run(format!("VACUUM ANALYZE {}", place.outbox.table()))
-            .await?;
-        self.run("CHECKPOINT".to_owned()).await
+        self.settle_table(place.outbox.table()).await
     }
 
     async fn hand(&self, place: &Place, batch: u64) -> Fallible<Box<dyn Hand>> {

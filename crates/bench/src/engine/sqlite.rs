@@ -1,3 +1,5 @@
+mod tickets;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +8,9 @@ use async_trait::async_trait;
 use duebox_sqlite::rusqlite::{self, Connection, Row, TransactionBehavior};
 use duebox_sqlite::{Outbox, SqliteDatabase, Statement};
 
-use super::{Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, Seed, TOPIC, UNTIL, payload};
+use super::{
+    Engine, Fallible, HOLDER, Hand, Job, NOW, NewRow, Place, Scratch, Seed, TOPIC, UNTIL, payload,
+};
 
 /// A file for each outbox, in a directory that is deleted in the end.
 pub(crate) struct Sqlite {
@@ -26,20 +30,26 @@ impl Sqlite {
 
     /// A name that was not used before: a handle may still be closing the last
     /// file, and deletes its log then.
-    fn new_file(&self, outbox: &Outbox) -> PathBuf {
+    fn new_file(&self, table: &str) -> Scratch {
         let number = self.files.fetch_add(1, Ordering::Relaxed);
-        self.dir.join(format!("{}-{number}.db", outbox.table()))
+        Scratch(self.dir.join(format!("{table}-{number}.db")))
     }
 }
 
 /// A connection that is set up as the library sets up its own.
-fn connect(file: &Path) -> rusqlite::Result<Connection> {
-    let conn = Connection::open(file)?;
+fn connect(file: &Scratch) -> rusqlite::Result<Connection> {
+    let conn = Connection::open(&file.0)?;
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000",
     )?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
+}
+
+fn checkpoint(file: &Scratch) -> Fallible<()> {
+    let conn = connect(file)?;
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
 }
 
 impl Drop for Sqlite {
@@ -57,8 +67,8 @@ impl Engine for Sqlite {
 
     async fn place(&self, name: &str) -> Fallible<Place> {
         let outbox = Outbox::new(name);
-        let file = self.new_file(&outbox);
-        let db = SqliteDatabase::open(&file).await?;
+        let file = self.new_file(outbox.table());
+        let db = SqliteDatabase::open(&file.0).await?;
         db.migrate_outbox(&outbox).await?;
         Ok(Place {
             db: Arc::new(db),
@@ -94,9 +104,7 @@ impl Engine for Sqlite {
     }
 
     async fn settle(&self, place: &Place) -> Fallible<()> {
-        let conn = connect(&place.file)?;
-        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+        checkpoint(&place.file)
     }
 
     async fn hand(&self, place: &Place, batch: u64) -> Fallible<Box<dyn Hand>> {

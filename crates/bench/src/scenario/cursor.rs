@@ -22,9 +22,14 @@ const LATE_WITHIN: f64 = 5.0;
 /// keeps every row that was deleted.
 pub(crate) async fn cursor(engine: &dyn Engine, args: &Args) -> Measured {
     let rounds = usize::try_from((args.rows / args.batch).max(PART as u64 * 2))?;
+    let ways: &[bool] = if args.cursor_only {
+        &[true]
+    } else {
+        &[true, false]
+    };
     let mut lanes = Lanes::default();
     for round in 0..args.repeat {
-        for with_cursor in super::rotated(&[true, false], round) {
+        for with_cursor in super::rotated(ways, round) {
             lanes.run(engine, args, rounds, with_cursor).await?;
         }
     }
@@ -39,22 +44,26 @@ pub(crate) async fn cursor(engine: &dyn Engine, args: &Args) -> Measured {
         scans,
         late,
     } = lanes;
-    let series = vec![
+    let mut series = vec![
         Series::new("first claims, with the cursor", "ms", &cursor.first),
         Series::new("last claims, with the cursor", "ms", &cursor.last),
-        Series::new("first claims, without", "ms", &plain.first),
-        Series::new("last claims, without", "ms", &plain.last),
         Series::ratio(
             "last / first, with the cursor",
             &cursor.last,
             &cursor.first,
             Goal::AtMost(1.5),
         ),
-        Series::ratio("last / first, without", &plain.last, &plain.first, None),
         Series::new("full scans, of the time", "%", &scans).goal(Goal::AtMost(10.0)),
         Series::new("longest wait of a row below the cursor", "s", &late)
             .goal(Goal::AtMost(LATE_WITHIN)),
     ];
+    if !args.cursor_only {
+        series.extend([
+            Series::new("first claims, without", "ms", &plain.first),
+            Series::new("last claims, without", "ms", &plain.last),
+            Series::ratio("last / first, without", &plain.last, &plain.first, None),
+        ]);
+    }
     Ok((settings, series))
 }
 

@@ -5,6 +5,7 @@ mod drain;
 mod enqueue;
 mod flat;
 mod many;
+pub(crate) mod receipts;
 mod watch;
 
 pub(crate) use self::cursor::cursor;
