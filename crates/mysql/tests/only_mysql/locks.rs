@@ -267,7 +267,7 @@ async fn what_acts_by_id_locks_no_other_row(server: Server) {
 
 /// The answer of something that must not wait for a lock.
 async fn soon<T>(work: impl Future<Output = Result<T, DbError>>) -> T {
-    tokio::time::timeout(std::time::Duration::from_secs(10), work)
+    tokio::time::timeout(std::time::Duration::from_mins(2), work)
         .await
         .expect("it waits for a lock")
         .expect("it works")
