@@ -48,13 +48,11 @@ impl MySqlDatabase {
 
 /// As the port names it.
 fn store_error(error: DbError) -> PushStoreError {
-    match error.kind() {
-        // The instants were checked before.
-        Kind::InvalidArgument => PushStoreError::Internal,
-        // Others record the same tickets all the time.
-        Kind::Conflict if is_of_primary_key(&error) => PushStoreError::Busy,
-        _ => error.into(),
+    // Others record the same tickets all the time.
+    if error.kind() == Kind::Conflict && is_of_primary_key(&error) {
+        return PushStoreError::Busy;
     }
+    error.into()
 }
 
 /// A transaction of ours, and the packets that the server takes.

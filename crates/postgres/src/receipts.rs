@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::uuid::Uuid;
 use duebox_core::{
-    DbError, Kind, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
-    PushTicketId, Row, Statement, Value, check_instant, distinct_receipts, distinct_tickets,
-    format_time, instant_from_micros, order_taken, parse_time,
+    PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture, PushTicketId, Row,
+    Statement, Value, check_instant, distinct_receipts, distinct_tickets, format_time,
+    instant_from_micros, order_taken, parse_time,
 };
 
 use crate::PostgresDatabase;
@@ -14,20 +14,10 @@ use crate::PostgresDatabase;
 use crate::SqlxPostgresDatabase;
 use crate::runner::{self, Runner};
 
-/// As the port names it.
-fn store_error(error: DbError) -> PushStoreError {
-    match error.kind() {
-        // The instants were checked before.
-        Kind::InvalidArgument => PushStoreError::Internal,
-        _ => error.into(),
-    }
-}
-
 /// Every call of the port is one statement, so that it takes effect as a whole. It is
 /// planned each time: a kept plan may be of when there were no tickets.
 async fn count(on: &impl Runner, statement: &Statement) -> Result<u64, PushStoreError> {
-    let count = runner::count_once(on, statement).await;
-    count.map_err(store_error)
+    Ok(runner::count_once(on, statement).await?)
 }
 
 async fn record(
@@ -67,9 +57,7 @@ async fn take_due(
         .bind(timestamp(now)?)
         .bind(limit.get())
         .bind(timestamp(retry_at)?);
-    let rows = runner::rows_once(on, &statement)
-        .await
-        .map_err(store_error)?;
+    let rows = runner::rows_once(on, &statement).await?;
     order_taken(rows.iter().map(taken))
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::uuid::Uuid;
 use duebox_core::{
-    Database, DbError, Kind, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
+    Database, DbError, PendingReceipt, PendingReceiptStore, PushStoreError, PushStoreFuture,
     PushTicketId, Statement, check_instant, distinct_receipts, distinct_tickets, order_taken,
 };
 use rusqlite::{Connection, Params, Row};
@@ -41,8 +41,7 @@ impl SqliteDatabase {
 
 impl SqliteReceipts {
     async fn run(&self, call: Call) -> Result<Done, PushStoreError> {
-        let done = self.database.work(Work::Receipts(call)).await;
-        done.map_err(store_error)
+        Ok(self.database.work(Work::Receipts(call)).await?)
     }
 
     async fn count(&self, call: Call) -> Result<u64, PushStoreError> {
@@ -53,17 +52,7 @@ impl SqliteReceipts {
     }
 
     async fn execute(&self, statement: Statement) -> Result<u64, PushStoreError> {
-        let count = self.database.execute(&statement).await;
-        count.map_err(store_error)
-    }
-}
-
-/// As the port names it.
-fn store_error(error: DbError) -> PushStoreError {
-    match error.kind() {
-        // The instants were checked before.
-        Kind::InvalidArgument => PushStoreError::Internal,
-        _ => error.into(),
+        Ok(self.database.execute(&statement).await?)
     }
 }
 

@@ -37,15 +37,16 @@ impl PushStoreError {
 }
 
 /// By kind. The outcome plays no part, since every call of the port may be
-/// repeated.
+/// repeated. [`OutOfRange`](PushStoreError::OutOfRange) comes from
+/// [`check_instant`](crate::check_instant) alone.
 impl From<DbError> for PushStoreError {
     fn from(error: DbError) -> Self {
         match error.kind() {
             Kind::Busy | Kind::Unavailable => Self::Busy,
-            // The only arguments of the port that a store can refuse.
-            Kind::InvalidArgument => Self::OutOfRange,
             Kind::Corrupt => Self::Corrupt,
-            Kind::Conflict
+            // What a caller can get wrong, an instant, is checked before.
+            Kind::InvalidArgument
+            | Kind::Conflict
             | Kind::Constraint
             | Kind::RowCount
             | Kind::Unsupported

@@ -231,7 +231,7 @@ fn an_error_of_the_database_becomes_one_that_says_what_to_do() {
     for (kind, expected) in [
         (Kind::Unavailable, PushStoreError::Busy),
         (Kind::Busy, PushStoreError::Busy),
-        (Kind::InvalidArgument, PushStoreError::OutOfRange),
+        (Kind::InvalidArgument, PushStoreError::Internal),
         (Kind::Corrupt, PushStoreError::Corrupt),
         (Kind::Conflict, PushStoreError::Internal),
         (Kind::Constraint, PushStoreError::Internal),
