@@ -158,3 +158,26 @@ pub(crate) async fn take_all(store: &dyn PendingReceiptStore) -> Fallible<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ticket_must_be_taken_once() {
+        let all: Vec<String> = (0..TICKETS)
+            .map(|number| {
+                receipt(number, OWNERS)
+                    .expect("a receipt")
+                    .ticket
+                    .into_string()
+            })
+            .collect();
+        let (one, other) = all.split_at(1_000);
+        let (one, other) = (one.to_vec(), other.to_vec());
+        assert!(check(&[one.clone(), other.clone()]).is_ok());
+        assert!(check(&[one.clone(), one.clone(), other.clone()]).is_err());
+        assert!(check(&[one.clone(), other[1..].to_vec()]).is_err());
+        assert!(check(&[one, other, vec!["another".to_owned()]]).is_err());
+    }
+}
