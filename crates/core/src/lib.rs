@@ -12,6 +12,7 @@ mod row;
 mod statement;
 mod time;
 mod value;
+mod wake;
 
 pub use chrono;
 pub use uuid;
@@ -40,3 +41,4 @@ pub use self::row::{Columns, FromValue, Row};
 pub use self::statement::{Rendered, Statement};
 pub use self::time::{PARKED, format_time, parse_time};
 pub use self::value::Value;
+pub use self::wake::{WakeFuture, WakeSink, WakeSource};

@@ -69,6 +69,8 @@ const RELEASE: &str = "
     locked_by = NULL";
 const EXTEND: &str = "
     locked_until = CASE WHEN locked_until < ? THEN ? ELSE locked_until END";
+const NOTE: &str = "
+    last_error = ?";
 const PARK: &str = "
     attempts = CASE WHEN attempts = 9223372036854775807 THEN attempts ELSE attempts + 1 END,
     lapses = 0,
@@ -186,6 +188,25 @@ impl Outbox {
         let until = time::stored("until", until).map_err(doing)?;
         let change = Change::Set(EXTEND, vec![until.as_str().into(), until.into()]);
         self.fenced(db, leases, &change).await.map_err(doing)
+    }
+
+    /// Writes a text where a failure's would be, and ends nothing: what a
+    /// holder wants known of a row should it die. The next failure writes over
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn note_claimed(
+        &self,
+        db: &dyn Database,
+        leases: &[Lease],
+        note: &str,
+    ) -> Result<Vec<LeaseOutcome>, DbError> {
+        let change = Change::Set(NOTE, vec![limits::error_text(note).into()]);
+        self.fenced(db, leases, &change)
+            .await
+            .map_err(|error| error.context("note on claimed rows"))
     }
 
     /// Sets rows aside after a failure that no other attempt can mend: counts

@@ -1,0 +1,229 @@
+//! Processes that are killed, in earnest: this program starts itself again as
+//! a worker, and kills that.
+//!
+//! `DUEBOX_TEST_KILL_ROUNDS` says how often, 4 times unless it is said; with
+//! 100 it takes minutes.
+
+use std::collections::BTreeMap;
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use duebox_core::{Database, Enqueue, PARKED};
+use duebox_worker::{Clock, Job, Worker};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::chapter;
+use crate::place::{Engine, Place};
+use crate::stage::{Reports, Stage, in_time, reports};
+
+chapter!(kill:
+    a_row_that_kills_its_process_is_parked_and_99_others_are_delivered,
+    processes_that_are_killed_under_load_lose_nothing,
+);
+
+const CHILD: &str = "DUEBOX_TEST_WORKER_CHILD";
+/// Whole seconds, so that a row that nobody extends comes back soon.
+const LEASE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(500);
+
+/// If this process was started as a worker, is one until it is killed.
+pub(crate) fn child() -> Option<ExitCode> {
+    let said = std::env::var(CHILD).ok()?;
+    let (engine, table) = said.split_once(' ')?;
+    let place = Place::named(Engine::named(engine)?, table.to_owned());
+    crate::stage::runtime().block_on(async move {
+        let worker = Worker::builder(place.outbox(), place.connect().await)
+            .lease(LEASE)
+            .poll_every(POLL)
+            .concurrency(100)
+            .sample_every(None)
+            .handle("killer", die)
+            .handle("t", |job: Job| async move {
+                let record = job.record();
+                // One write, so that a line is there as a whole or not at all.
+                println!("{} {} {}", record.id, record.claims, record.lapses);
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..20))).await;
+            });
+        let worker = worker.start().await.expect("start");
+        // It ends by being killed.
+        let ended = worker.wait().await;
+        panic!("the worker ended: {ended:?}");
+    })
+}
+
+/// No destructor runs and nobody is told, as by `kill -9`.
+async fn die(_: Job) {
+    std::process::abort();
+}
+
+/// A row that a child has begun.
+struct Began {
+    id: String,
+    claims: u64,
+    lapses: u64,
+    at: Instant,
+}
+
+fn start(place: &Place, began: UnboundedSender<Began>) -> Child {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .env(CHILD, format!("{} {}", place.engine.name(), place.table))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a process");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    tokio::spawn(async move {
+        while let Ok(Some(line)) = lines.next_line().await {
+            let mut words = line.split(' ').map(str::to_owned);
+            let (Some(id), Some(claims), Some(lapses)) = (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let (Ok(claims), Ok(lapses)) = (claims.parse(), lapses.parse()) else {
+                continue;
+            };
+            let at = Instant::now();
+            let line = Began {
+                id,
+                claims,
+                lapses,
+                at,
+            };
+            if began.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    child
+}
+
+async fn enqueue(db: &dyn Database, stage: &Stage, clock: &Clock, topic: &str, ids: Vec<String>) {
+    let work = ids
+        .into_iter()
+        .map(|id| Enqueue::new(topic).id(id).at(clock.now()));
+    let statement = stage.outbox.enqueue_many_statement(work);
+    db.batch_atomic(&[statement]).await.expect("enqueue");
+}
+
+async fn rows(stage: &Stage, clock: &Clock) -> (u64, u64) {
+    let now = duebox_core::format_time(clock.now()).expect("a time");
+    let stats = stage.outbox.stats(&*stage.db, &now).await.expect("stats");
+    (stats.waiting + stats.due + stats.leased, stats.parked)
+}
+
+/// What the children have said so far.
+fn read(reports: &mut Reports<Began>, began: &mut BTreeMap<String, Vec<Began>>) {
+    for each in reports.rest() {
+        began.entry(each.id.clone()).or_default().push(each);
+    }
+}
+
+async fn a_row_that_kills_its_process_is_parked_and_99_others_are_delivered(stage: Arc<Stage>) {
+    let clock = Clock::start(Arc::clone(&stage.db)).await.expect("a clock");
+    let good = |from: usize, to: usize| (from..to).map(|n| format!("r{n:02}")).collect();
+    enqueue(&*stage.db, &stage, &clock, "t", good(0, 50)).await;
+    enqueue(&*stage.db, &stage, &clock, "killer", vec!["killer".into()]).await;
+    enqueue(&*stage.db, &stage, &clock, "t", good(50, 99)).await;
+    let (sender, mut reports) = reports();
+    let mut began = BTreeMap::new();
+    let mut deaths = 0;
+    let mut child = start(&stage.place, sender.clone());
+    in_time(async {
+        while rows(&stage, &clock).await != (0, 1) {
+            tokio::select! {
+                // Whatever looks after it starts it again.
+                _ = child.wait() => {
+                    deaths += 1;
+                    child = start(&stage.place, sender.clone());
+                }
+                () = clock.sleep(Duration::from_millis(50)) => {}
+            }
+        }
+    })
+    .await;
+    child.kill().await.expect("kill");
+    read(&mut reports, &mut began);
+    assert_eq!(began.len(), 99, "all others were run");
+    assert_eq!(stage.entry("killer").await.next_attempt_at, PARKED);
+    assert_eq!(deaths, 3, "twice in a crowd, once alone");
+}
+
+async fn processes_that_are_killed_under_load_lose_nothing(stage: Arc<Stage>) {
+    let rounds: usize = std::env::var("DUEBOX_TEST_KILL_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(4);
+    let clock = Clock::start(Arc::clone(&stage.db)).await.expect("a clock");
+    let (sender, mut reports) = reports();
+    let mut began: BTreeMap<String, Vec<Began>> = BTreeMap::new();
+    let mut children: Vec<Child> = (0..3)
+        .map(|_| start(&stage.place, sender.clone()))
+        .collect();
+    let mut kills: Vec<(Instant, Instant)> = Vec::new();
+    let mut enqueued = 0;
+    for round in 0..rounds {
+        for _ in 0..4 {
+            let ids = (enqueued..enqueued + 50)
+                .map(|n| format!("r{n:06}"))
+                .collect();
+            enqueued += 50;
+            enqueue(&*stage.db, &stage, &clock, "t", ids).await;
+            clock
+                .sleep(Duration::from_millis(fastrand::u64(10..60)))
+                .await;
+        }
+        let victim = &mut children[round % 3];
+        let before = Instant::now();
+        victim.kill().await.expect("kill");
+        kills.push((before, Instant::now()));
+        *victim = start(&stage.place, sender.clone());
+        read(&mut reports, &mut began);
+    }
+    let idle = async {
+        while rows(&stage, &clock).await.0 > 0 {
+            clock.sleep(Duration::from_millis(50)).await;
+        }
+    };
+    in_time(idle).await;
+    for child in &mut children {
+        child.kill().await.expect("kill");
+    }
+    read(&mut reports, &mut began);
+    // A killed process may have parked nothing, nor lost anything.
+    assert_eq!(rows(&stage, &clock).await.1, 0, "none is parked");
+    assert_eq!(began.len(), enqueued, "each row was run");
+    let (mut again, mut slowest) = (0, Duration::ZERO);
+    for runs in began.values() {
+        for pair in runs.windows(2) {
+            again += 1;
+            let [first, second] = pair else { continue };
+            assert!(
+                second.claims > first.claims,
+                "{} ran twice in one claim",
+                first.id
+            );
+            assert!(second.lapses > 0, "{} came back without a lapse", first.id);
+            // The kill that explains it, and how long after it the row came back.
+            let kill = kills.iter().rev().find(|(_, after)| *after < second.at);
+            let (kill, _) = kill.expect("nothing comes back before a kill");
+            slowest = slowest.max(
+                second
+                    .at
+                    .duration_since(*kill)
+                    .min(second.at.duration_since(first.at)),
+            );
+        }
+    }
+    println!(
+        "{}: {enqueued} rows, {rounds} kills, {again} redeliveries, the slowest after {slowest:?}",
+        stage.place.engine.name()
+    );
+    // A lease, a poll, and the time that a loaded machine takes.
+    let bound = LEASE + POLL + Duration::from_secs(3);
+    assert!(slowest <= bound, "{slowest:?}");
+}
