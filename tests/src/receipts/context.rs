@@ -115,6 +115,11 @@ pub(super) fn is_soak() -> bool {
     std::env::var_os("DUEBOX_TEST_SOAK_MINUTES").is_some()
 }
 
+/// How many tickets a call has of which the last one is refused.
+pub(super) fn a_large_call() -> usize {
+    if is_soak() { 100_000 } else { 5_000 }
+}
+
 impl ReceiptContext {
     pub(super) async fn open(harness: &dyn ReceiptHarness) -> Self {
         let sandbox = harness.open_receipts().await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::{ALL, ReceiptContext, at, many, names, numbered, ticket};
+use super::context::{ALL, ReceiptContext, a_large_call, at, many, names, numbered, ticket};
 use super::{Change, chapter};
 
 chapter!(deleting:
@@ -57,20 +57,21 @@ async fn nothing_but_the_tickets_named_goes(cx: Arc<ReceiptContext>) {
 }
 
 async fn a_call_whose_last_ticket_is_refused_deletes_nothing(cx: Arc<ReceiptContext>) {
-    cx.record(many(5_000), at(0)).await;
-    let last = numbered(4_999);
+    let size = a_large_call();
+    cx.record(many(size), at(0)).await;
+    let last = numbered(size - 1);
     cx.sandbox.refuse(Change::Delete, &ticket(&last)).await;
-    let all: Vec<_> = (0..5_000).map(numbered).collect();
+    let all: Vec<_> = (0..size).map(numbered).collect();
     let call = all.iter().map(|name| ticket(name)).collect();
     let refused = cx.store.delete(call).await;
     let error = refused.expect_err("the database refuses the last ticket");
     assert!(!format!("{error}{error:?}").contains(&last));
-    assert_eq!(cx.take(at(0), at(0)).await.len(), 5_000);
+    assert_eq!(cx.take(at(0), at(0)).await.len(), size);
     // So do the others that delete it.
     let erased = cx.store.erase_owner(super::context::owner(1)).await;
     erased.expect_err("the database refuses the last ticket");
     let purged = cx.store.purge(at(1), ALL).await;
     purged.expect_err("the database refuses the last ticket");
-    assert_eq!(cx.all().await.len(), 5_000);
-    assert_eq!(cx.delete(&all[..4_999]).await, 4_999);
+    assert_eq!(cx.all().await.len(), size);
+    assert_eq!(cx.delete(&all[..size - 1]).await, size as u64 - 1);
 }

@@ -9,8 +9,8 @@ use duebox_core::{
 };
 
 use super::context::{
-    ReceiptContext, assert_out_of_range, at, limit, many, names, numbered, owned, owner, receipt,
-    sent, ticket, token,
+    ReceiptContext, a_large_call, assert_out_of_range, at, limit, many, names, numbered, owned,
+    owner, receipt, sent, ticket, token,
 };
 use super::{Change, chapter};
 
@@ -186,9 +186,10 @@ async fn accepted_outcomes_are_due_one_delay_after_their_send(cx: Arc<ReceiptCon
 }
 
 async fn a_call_whose_last_ticket_is_refused_records_nothing(cx: Arc<ReceiptContext>) {
-    let last = numbered(4_999);
+    let size = a_large_call();
+    let last = numbered(size - 1);
     cx.sandbox.refuse(Change::Insert, &ticket(&last)).await;
-    let refused = cx.store.record(many(5_000), at(0)).await;
+    let refused = cx.store.record(many(size), at(0)).await;
     let error = refused.expect_err("the database refuses the last ticket");
     assert!(!format!("{error}{error:?}").contains(&last));
     assert!(cx.all().await.is_empty());

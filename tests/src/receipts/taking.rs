@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::context::{
-    ALL, ReceiptContext, at, at_micros, end_of_time, limit, many, names, numbered, receipt, ticket,
+    ALL, ReceiptContext, a_large_call, at, at_micros, end_of_time, limit, many, names, numbered,
+    receipt, ticket,
 };
 use super::{Change, chapter};
 
@@ -239,12 +240,14 @@ async fn taking_changes_nothing_but_the_due_instant(cx: Arc<ReceiptContext>) {
 }
 
 async fn a_call_that_fails_moves_nothing(cx: Arc<ReceiptContext>) {
-    cx.record(many(2_000), at(0)).await;
-    let last = ticket(&numbered(1_999));
+    let size = a_large_call();
+    cx.record(many(size), at(0)).await;
+    let last = ticket(&numbered(size - 1));
     cx.sandbox.refuse(Change::Update, &last).await;
     let refused = cx.store.take_due(at(0), at(900), ALL).await;
     refused.expect_err("the database refuses the last ticket");
     // Without the last one nothing stands in the way.
-    let taken = cx.take_up_to(at(0), end_of_time(), limit(1_999)).await;
-    assert_eq!(taken.len(), 1_999);
+    let others = limit(u32::try_from(size).expect("small") - 1);
+    let taken = cx.take_up_to(at(0), end_of_time(), others).await;
+    assert_eq!(taken.len(), size - 1);
 }
