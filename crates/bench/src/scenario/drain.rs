@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use duebox_sqlite::{Claim, Database, LeaseOutcome, Outbox};
+use duebox_sqlite::{Claim, ClaimCursor, Database, DbError, LeaseOutcome, Outbox, OutboxRecord};
 use tokio::task::JoinSet;
 
 use super::{Measured, rate, rotated};
@@ -13,26 +13,26 @@ use crate::report::{Goal, Series};
 /// The naive algorithm is measured on the same table, but over its first rows.
 const NAIVE_PART: u64 = 20;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Ours,
+    /// As the worker does it.
+    Cursor,
     ByHand,
     Naive,
 }
 
+const WAYS: [Way; 4] = [Way::Ours, Way::ByHand, Way::Cursor, Way::Naive];
+
 /// Claims and completes all rows, by batches.
 pub(crate) async fn drain(engine: &dyn Engine, args: &Args) -> Measured {
-    let (mut ours, mut by_hand, mut naive) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rates = WAYS.map(|_| Vec::new());
     for round in 0..args.repeat {
-        for way in rotated(&[Way::Ours, Way::ByHand, Way::Naive], round) {
-            let rate = drain_once(engine, args, way).await?;
-            match way {
-                Way::Ours => ours.push(rate),
-                Way::ByHand => by_hand.push(rate),
-                Way::Naive => naive.push(rate),
-            }
+        for way in rotated(&[0, 1, 2, 3], round) {
+            rates[way].push(drain_once(engine, args, WAYS[way]).await?);
         }
     }
+    let [ours, by_hand, cursor, naive] = rates;
     let targets = args.targets();
     let settings = format!(
         "{} rows, {} a batch, drainers: {}; naive over {} of the rows.",
@@ -43,6 +43,7 @@ pub(crate) async fn drain(engine: &dyn Engine, args: &Args) -> Measured {
     );
     let series = vec![
         Series::new("Duebox", "rows/s", &ours),
+        Series::new("Duebox, through a cursor", "rows/s", &cursor),
         Series::new("by hand", "rows/s", &by_hand),
         Series::new("naive", "rows/s", &naive),
         Series::ratio(
@@ -52,8 +53,20 @@ pub(crate) async fn drain(engine: &dyn Engine, args: &Args) -> Measured {
             Goal::AtLeast(targets.by_hand),
         ),
         Series::ratio(
+            "Duebox, through a cursor / by hand",
+            &cursor,
+            &by_hand,
+            None,
+        ),
+        Series::ratio(
             "Duebox / naive",
             &ours,
+            &naive,
+            Goal::AtLeast(targets.naive),
+        ),
+        Series::ratio(
+            "Duebox, through a cursor / naive",
+            &cursor,
             &naive,
             Goal::AtLeast(targets.naive),
         ),
@@ -70,7 +83,7 @@ async fn drain_once(engine: &dyn Engine, args: &Args, way: Way) -> Fallible<f64>
     let mut drainers = Vec::new();
     for _ in 0..args.drainers {
         let mut drainer = match way {
-            Way::Ours => Drainer::Ours(Ours::new(&place, args)),
+            Way::Ours | Way::Cursor => Drainer::Ours(Ours::new(&place, args, way == Way::Cursor)),
             Way::ByHand => Drainer::ByHand(engine.hand(&place, args.batch).await?),
             Way::Naive => Drainer::Naive(engine.hand(&place, args.batch).await?),
         };
@@ -116,15 +129,30 @@ struct Ours {
     db: Arc<dyn Database>,
     outbox: Outbox,
     claim: Claim,
+    cursor: Option<ClaimCursor>,
+    origin: Instant,
 }
 
 impl Ours {
-    fn new(place: &Place, args: &Args) -> Self {
+    fn new(place: &Place, args: &Args, with_cursor: bool) -> Self {
         Self {
             db: Arc::clone(&place.db),
             outbox: place.outbox.clone(),
             claim: Claim::new(NOW, UNTIL).limit(args.batch).locked_by(HOLDER),
+            cursor: with_cursor.then(ClaimCursor::new),
+            origin: Instant::now(),
         }
+    }
+
+    async fn claim(&mut self) -> Result<Vec<OutboxRecord>, DbError> {
+        let Some(cursor) = &mut self.cursor else {
+            return self.outbox.claim(&*self.db, &self.claim).await;
+        };
+        let origin = self.origin;
+        let elapsed = move || origin.elapsed();
+        self.outbox
+            .claim_through(&*self.db, &self.claim, cursor, &elapsed)
+            .await
     }
 }
 
@@ -134,9 +162,10 @@ impl Drainer {
     async fn step(&mut self, done: &AtomicU64) -> Fallible<bool> {
         match self {
             Self::Ours(ours) => {
-                let records = ours.outbox.claim(&*ours.db, &ours.claim).await?;
+                let records = ours.claim().await?;
                 if records.is_empty() {
-                    return Ok(false);
+                    // From a cursor on, that may not be all.
+                    return Ok(ours.cursor.is_some());
                 }
                 let leases: Vec<_> = records.into_iter().map(|record| record.lease).collect();
                 let outcomes = ours.outbox.complete_claimed(&*ours.db, &leases).await?;
