@@ -32,10 +32,11 @@ where
     unreachable!("the last attempt has returned")
 }
 
-/// Up to 2, 4, 8, … 256 milliseconds, so that those who met do not meet again.
+/// Half and up to the whole of 2, 4, 8, … 512 milliseconds, so that those who met do
+/// not meet again, also where a run takes long.
 fn pause(attempt: u32) -> Duration {
-    let most = 2_000_u64 << attempt.saturating_sub(1).min(7);
-    Duration::from_micros(random() % most)
+    let most = 2_000_u64 << attempt.saturating_sub(1).min(8);
+    Duration::from_micros(most / 2 + random() % (most / 2))
 }
 
 /// A number that nobody can foresee, without a crate for it.
