@@ -18,8 +18,11 @@ pub enum Kind {
     /// A statement with [`expect_rows`](crate::Statement::expect_rows) touched
     /// another number of rows.
     RowCount,
-    /// An argument that no database was asked about: a time that is not
-    /// RFC 3339, a text over its limit, a lease that ends before it begins.
+    /// An argument is at fault: a time that is not RFC 3339, a text over its
+    /// limit, a lease that ends before it begins, an address that cannot be one.
+    /// What this library checks is refused before any SQL; what only the
+    /// database can tell, such as a statement of the caller's that it does not
+    /// parse, comes with the database's code.
     InvalidArgument,
     /// The database, its version or its state cannot do this: a server that
     /// is too old, one that is read-only, a statement refused in a batch.
@@ -214,8 +217,8 @@ impl DbError {
     /// no risk of doing the work twice: the kind is [`Kind::Unavailable`] or
     /// [`Kind::Busy`], and nothing was applied.
     ///
-    /// `false` forbids nothing where repeating is harmless by itself, as it
-    /// is for claims, for the fenced calls and for reads.
+    /// Claims, the fenced calls and reads may be repeated even where this is
+    /// `false` because the outcome is unknown: they do nothing twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.kind, Kind::Unavailable | Kind::Busy)

@@ -136,13 +136,17 @@ fn constraint(code: i32, message: &str) -> DbError {
 fn general(code: i32, message: &str) -> DbError {
     let missing = |what: &str, name: &str| -> Cow<'static, str> {
         if are_names(name) {
-            format!("{what} \"{name}\" does not exist; run the migrations first").into()
+            format!("{what} \"{name}\" does not exist").into()
         } else {
-            format!("a {what} does not exist; run the migrations first").into()
+            format!("a {what} does not exist").into()
         }
     };
     let (kind, said) = if let Some(name) = message.strip_prefix("no such table: ") {
-        (Kind::Schema, missing("table", name))
+        let cure = "; if it is Duebox's, run the migrations first";
+        (Kind::Schema, missing("table", name) + cure)
+    } else if let Some(name) = message.strip_prefix("unknown database ") {
+        let cure = "; attach it to the connection that writes";
+        (Kind::Schema, missing("schema", name) + cure)
     } else if let Some(name) = message.strip_prefix("no such column: ") {
         (Kind::Schema, missing("column", name))
     } else if let Some((_, name)) = message
@@ -150,7 +154,7 @@ fn general(code: i32, message: &str) -> DbError {
         .and_then(|rest| rest.split_once(" has no column named "))
     {
         (Kind::Schema, missing("column", name))
-    } else if message.starts_with("no such ") || message.starts_with("unknown database ") {
+    } else if message.starts_with("no such ") {
         (
             Kind::Schema,
             "the statement names something that does not exist".into(),

@@ -60,7 +60,7 @@ fn part(what: &str, name: Option<&str>) -> Result<(), DbError> {
     }
     if RESERVED.binary_search(&name).is_ok() || name.starts_with("sqlite_") {
         return Err(DbError::invalid(format!(
-            "{what} is {name}, a word that a supported database reserves; choose another"
+            "{what} is \"{name}\", which a supported database reserves; choose another"
         )));
     }
     Ok(())

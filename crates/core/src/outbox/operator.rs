@@ -116,7 +116,8 @@ impl Outbox {
 
     /// Lists rows without their payloads, in byte order of id, a page at a time:
     /// pass the last id of a page to [`ListOptions::after`] for the next. A page
-    /// shorter than the limit is the last. `now` decides the states.
+    /// shorter than the limit is the last; a limit of 0 lists nothing. `now`
+    /// decides the states.
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@ use crate::{Database, DbError, Dialect, ReadThenWrite, Row, Statement, limits};
 impl Outbox {
     /// What is kept about one subject, payloads and errors included, whether
     /// waiting, leased or parked: up to `limit` rows in byte order of id, behind
-    /// the id `after`. A page shorter than the limit is the last.
+    /// the id `after`. A page shorter than the limit is the last; a limit of 0
+    /// exports nothing, so such a loop needs at least 1.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl Outbox {
 
     /// Deletes up to `limit` rows of one subject, whether waiting, leased or
     /// parked, and returns how many went. Call it until it returns less than
-    /// `limit`.
+    /// `limit`, which is then at least 1: a limit of 0 erases nothing.
     ///
     /// It waits for rows that another session has locked. A handler that works
     /// on such a row now will find its lease lost. What the database keeps of

@@ -1,20 +1,6 @@
 //! Push notifications whose receipts are still outstanding.
 //!
-//! A push service answers a send with *tickets* and tells only minutes later,
-//! by *receipts*, what became of each message. In between, somebody must keep
-//! the tickets: a process that keeps them in memory loses them with itself,
-//! and with them every word about devices that are gone.
-//!
-//! | step | who does it |
-//! |---|---|
-//! | send a batch of [`PushMessage`]s, get a [`PushOutcome`] for each | [`PushSender`] |
-//! | keep the tickets of those that were accepted | [`PendingReceiptStore::record_accepted`] |
-//! | when they fall due, ask for their receipts | [`poll_pending_receipts`], [`PushReceiptSource`] |
-//! | stop sending to devices that are gone | [`DeviceRegistry`] |
-//! | forget tickets that settled, and those nobody will answer any more | [`poll_pending_receipts`] |
-//! | forget a person | [`PendingReceiptStore::erase_owner`] |
-//!
-//! The ports name no provider. Tokens, tickets, owners and what a message
+//! What they are for is told at [`PendingReceiptStore`]. The ports name no provider. Tokens, tickets, owners and what a message
 //! says are shown by no `Debug` and no error of this module.
 
 mod accepted;

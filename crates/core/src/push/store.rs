@@ -41,6 +41,20 @@ impl fmt::Debug for PendingReceipt {
 /// Keeps the tickets of push notifications until their receipts come: the
 /// port that an adapter implements.
 ///
+/// A push service answers a send with *tickets* and tells only minutes later,
+/// by *receipts*, what became of each message. In between, somebody must keep
+/// the tickets: a process that keeps them in memory loses them with itself,
+/// and with them every word about devices that are gone.
+///
+/// | step | who does it |
+/// |---|---|
+/// | send a batch of [`PushMessage`](crate::PushMessage)s, get a [`PushOutcome`] for each | [`PushSender`](crate::PushSender) |
+/// | keep the tickets of those that were accepted | [`record_accepted`](Self::record_accepted) |
+/// | when they fall due, ask for their receipts | [`poll_pending_receipts`](crate::poll_pending_receipts), [`PushReceiptSource`](crate::PushReceiptSource) |
+/// | stop sending to devices that are gone | [`DeviceRegistry`](crate::DeviceRegistry) |
+/// | forget tickets that settled, and those nobody will answer any more | [`poll_pending_receipts`](crate::poll_pending_receipts) |
+/// | forget a person | [`erase_owner`](Self::erase_owner) |
+///
 /// # Contract
 ///
 /// A ticket is kept once, with its owner, its token, the instant it was sent

@@ -23,7 +23,10 @@ pub enum PushStoreError {
     Corrupt,
     /// The store failed in a way that trying again does not cure: a missing
     /// table or privilege, a server that is too old or read-only, a full disk.
-    #[error("the store of pending receipts failed; check that its migrations have run")]
+    #[error(
+        "the store of pending receipts failed; check that its migrations have run, what its \
+         role may do, and that the server is not read-only"
+    )]
     Internal,
 }
 
