@@ -12,6 +12,7 @@ mod schema;
 mod sqlx;
 mod state;
 mod statement;
+mod tls;
 mod tokio_postgres;
 
 use std::borrow::Cow;
@@ -214,7 +215,7 @@ mod tests {
         .error;
         assert_eq!(
             error.to_string(),
-            r#"table "app.mail" does not exist; run the migrations first (code 42P01)"#
+            r#"table "app.mail" does not exist; if it is an outbox's, run its migrations first (code 42P01)"#
         );
         let message = r#"invalid input syntax for type uuid: "ada@example.com""#;
         let error = sort(Report {
@@ -230,5 +231,71 @@ mod tests {
         })
         .error;
         assert!(!error.to_string().contains("ada"));
+    }
+
+    #[test]
+    fn migrations_are_the_cure_of_what_they_make_alone() {
+        let says = |code, message| {
+            let report = Report {
+                message,
+                ..report(code)
+            };
+            sort(report).error.to_string()
+        };
+        for (code, message, expected) in [
+            (
+                "42P01",
+                r#"relation "outbox" does not exist"#,
+                r#"table "outbox" does not exist; run the migrations first (code 42P01)"#,
+            ),
+            (
+                "42P01",
+                "Relation »outbox« existiert nicht",
+                "the statement names a table that does not exist (code 42P01)",
+            ),
+            (
+                "42703",
+                r#"column "token" of relation "pending_receipts" does not exist"#,
+                r#"column "token" of table "pending_receipts" does not exist; run the migrations first (code 42703)"#,
+            ),
+            (
+                "42703",
+                r#"column "lapses" does not exist"#,
+                r#"column "lapses" does not exist; if it is an outbox's, run its migrations first (code 42703)"#,
+            ),
+            (
+                "42703",
+                r#"column "emial" of relation "account" does not exist"#,
+                r#"column "emial" does not exist (code 42703)"#,
+            ),
+        ] {
+            assert_eq!(says(code, message), expected);
+        }
+    }
+
+    #[test]
+    fn a_privilege_is_told_by_a_check_of_privileges_alone() {
+        let says = |routine, message| {
+            let report = Report {
+                message,
+                routine: Some(routine),
+                ..report("42501")
+            };
+            sort(report).error.to_string()
+        };
+        assert_eq!(
+            says("aclcheck_error", "permission denied for table duebox_migrations"),
+            r#"the role lacks a privilege on table "duebox_migrations"; grant it (code 42501)"#
+        );
+        for (routine, message) in [
+            ("exec_stmt_raise", "permission denied for table ada"),
+            ("aclcheck_error", "permission denied for table ada@example.com"),
+            ("aclcheck_error", "keine Berechtigung für Tabelle ada"),
+        ] {
+            assert_eq!(
+                says(routine, message),
+                "the role lacks a privilege that this needs; grant it (code 42501)"
+            );
+        }
     }
 }

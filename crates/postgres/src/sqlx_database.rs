@@ -115,8 +115,13 @@ impl SqlxPostgresDatabase {
 
     /// A connection of the pool, to a server that can be worked with.
     async fn checkout(&self) -> Result<Checkout<PoolConnection<Postgres>>, Failure> {
-        let acquired = self.pool.acquire().await;
-        let mut connection = Checkout::new(acquired.map_err(|error| error::sqlx_pool(&error))?);
+        let mut connection = match self.pool.acquire().await {
+            Ok(connection) => Checkout::new(connection),
+            Err(error) => {
+                let full = self.pool.size() >= self.pool.options().get_max_connections();
+                return Err(error::sqlx_pool(&error, full).into());
+            }
+        };
         if self.shared.known.load(Ordering::Relaxed) {
             return Ok(connection);
         }

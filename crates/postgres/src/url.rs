@@ -50,6 +50,10 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(text: &str) -> Result<Parsed, DbError> {
     let (rest, taken) = if text.starts_with("postgres://") || text.starts_with("postgresql://") {
         from_url(text)
+    } else if is_other_url(text) {
+        return Err(DbError::invalid(
+            "the URL is not one of PostgreSQL; write postgres://user:password@host:port/database",
+        ));
     } else {
         from_settings(text)?
     };
@@ -72,6 +76,12 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, DbError> {
         mode,
         root_cert,
     })
+}
+
+/// Whether it is a URL with another scheme. The key of a setting holds no `:`.
+fn is_other_url(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| !scheme.contains(|c: char| c == '=' || c.is_whitespace()))
 }
 
 /// The parameters that this crate reads.
@@ -138,8 +148,12 @@ fn from_settings(text: &str) -> Result<(String, Taken), DbError> {
     let mut rest = String::new();
     let mut left = text.trim_start();
     while !left.is_empty() {
-        let broken =
-            || DbError::invalid("the connection string is neither a URL nor key=value pairs");
+        let broken = || {
+            DbError::invalid(
+                "the connection string is neither a URL, as \
+                 postgres://user:password@host:port/database, nor settings, as host=… user=…",
+            )
+        };
         let (key, tail) = left.split_once('=').ok_or_else(broken)?;
         let from = tail.trim_start();
         let mut value = String::new();
@@ -211,12 +225,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_read_is_told_with_the_form_that_is() {
+        for (text, says) in [
+            ("mysql://u:p@h/d", "not one of PostgreSQL; write postgres://user"),
+            ("http://h", "not one of PostgreSQL; write postgres://user"),
+            ("mariadb://u@h/d?ssl-mode=REQUIRED", "not one of PostgreSQL"),
+            ("localhost", "neither a URL, as postgres://user"),
+            ("h:5432/d", "nor settings, as host=… user=…"),
+        ] {
+            let error = parse(text).err().expect(text).to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        let settings = parse("host=h password=mysql://p").unwrap();
+        assert_eq!(settings.driver.get_password(), Some(&b"mysql://p"[..]));
+    }
+
+    #[test]
     fn an_error_quotes_nothing() {
         for text in [
             "postgres://u:secret?x",
             "postgres://u:se cret@h:port/d",
             "host=h sslmode=secret",
             "secret",
+            "mysql://secret:secret@secret/secret",
             "password='secret",
             "postgres://h/d?secret=1",
         ] {

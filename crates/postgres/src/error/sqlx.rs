@@ -3,7 +3,7 @@
 use duebox_core::{DbError, Kind};
 use sqlx::postgres::PgSeverity;
 
-use super::{Failure, Report, Rerun, sort};
+use super::{Failure, Report, Rerun, sort, tls};
 
 /// What sqlx reports of a connection that was open.
 impl From<sqlx::Error> for Failure {
@@ -36,15 +36,31 @@ fn of_sqlx(report: &sqlx::postgres::PgDatabaseError) -> Report<'_> {
     }
 }
 
-/// No connection was to be had from the pool of sqlx, so nothing was done.
-pub(crate) fn sqlx_pool(error: &sqlx::Error) -> DbError {
+/// No connection was to be had from the pool of sqlx, so nothing was done. The pool is
+/// `full` if it had all the connections that it may have.
+pub(crate) fn sqlx_pool(error: &sqlx::Error, full: bool) -> DbError {
     let (kind, message) = match error {
-        sqlx::Error::PoolTimedOut => (Kind::Busy, "no connection of the pool became free in time"),
-        sqlx::Error::PoolClosed => (Kind::Unavailable, "the pool of connections is closed"),
-        sqlx::Error::Tls(_) => (
+        sqlx::Error::PoolTimedOut if full => {
+            (Kind::Busy, "no connection of the pool became free in time")
+        }
+        // One could have been made, and was not.
+        sqlx::Error::PoolTimedOut => (
             Kind::Unavailable,
-            "no TLS with the server; see the settings of the pool",
+            "the server could not be reached in time",
         ),
+        sqlx::Error::PoolClosed => (Kind::Unavailable, "the pool of connections is closed"),
+        sqlx::Error::Tls(cause) if tls::is_not_offered(&**cause) => {
+            return tls::not_offered().context("connect");
+        }
+        // What is left of it are settings that cannot be followed.
+        sqlx::Error::Tls(_) => (
+            Kind::Unsupported,
+            "no TLS with the server; see the settings of the pool and the features of sqlx",
+        ),
+        sqlx::Error::Io(cause) => match tls::refused(cause) {
+            Some(error) => return error.context("connect"),
+            None => (Kind::Unavailable, "the server cannot be reached"),
+        },
         sqlx::Error::Configuration(_) => (
             Kind::Unavailable,
             "the connection's settings are incomplete",

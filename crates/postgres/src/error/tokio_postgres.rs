@@ -3,7 +3,7 @@
 use duebox_core::{DbError, Kind};
 use tokio_postgres::error::Severity;
 
-use super::{Failure, Report, Rerun, sort};
+use super::{Failure, Report, Rerun, sort, tls};
 
 /// What tokio-postgres reports of a connection that was open.
 impl From<tokio_postgres::Error> for Failure {
@@ -50,19 +50,16 @@ fn connecting(error: &tokio_postgres::Error) -> DbError {
     }
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        let inner = cause
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        if let Some(tls) = tls.or_else(|| cause.downcast_ref()) {
-            return untrusted(tls).context("connect");
+        if let Some(error) = tls::refused(cause) {
+            return error.context("connect");
+        }
+        if tls::is_not_offered(cause) {
+            return tls::not_offered().context("connect");
         }
         source = cause.source();
     }
     let message = match error.to_string().as_str() {
-        "error performing TLS handshake" => {
-            "no TLS with the server; sslmode says whether it must be"
-        }
+        "error performing TLS handshake" => "no TLS with the server",
         "authentication error" => {
             "the log-in failed; the server asks for a password or another method"
         }
@@ -73,26 +70,6 @@ fn connecting(error: &tokio_postgres::Error) -> DbError {
     DbError::new(Kind::Unavailable, message)
         .not_applied()
         .context("connect")
-}
-
-fn untrusted(error: &rustls::Error) -> DbError {
-    use rustls::CertificateError as Certificate;
-    let message = match error {
-        rustls::Error::InvalidCertificate(why) => match why {
-            Certificate::UnknownIssuer => {
-                "the server's certificate is from no authority that is trusted; see sslrootcert"
-            }
-            Certificate::Expired | Certificate::ExpiredContext { .. } => {
-                "the server's certificate has expired"
-            }
-            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
-                "the server's certificate is for another host name"
-            }
-            _ => "the server's certificate is not valid",
-        },
-        _ => "no TLS with the server",
-    };
-    DbError::new(Kind::Unavailable, message).not_applied()
 }
 
 /// No connection was to be had from the pool, so nothing was done.
