@@ -284,12 +284,18 @@ mod tests {
             sort(report).error.to_string()
         };
         assert_eq!(
-            says("aclcheck_error", "permission denied for table duebox_migrations"),
+            says(
+                "aclcheck_error",
+                "permission denied for table duebox_migrations"
+            ),
             r#"the role lacks a privilege on table "duebox_migrations"; grant it (code 42501)"#
         );
         for (routine, message) in [
             ("exec_stmt_raise", "permission denied for table ada"),
-            ("aclcheck_error", "permission denied for table ada@example.com"),
+            (
+                "aclcheck_error",
+                "permission denied for table ada@example.com",
+            ),
             ("aclcheck_error", "keine Berechtigung für Tabelle ada"),
         ] {
             assert_eq!(

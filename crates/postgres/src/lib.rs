@@ -22,6 +22,8 @@ mod sqlx_bind;
 mod sqlx_client;
 #[cfg(feature = "sqlx")]
 mod sqlx_database;
+#[cfg(feature = "sqlx")]
+mod sqlx_handle;
 mod tls;
 mod transaction;
 mod types;

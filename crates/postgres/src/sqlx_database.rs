@@ -11,12 +11,12 @@ use sqlx::postgres::{PgConnection, PgPool, Postgres};
 
 use crate::checkout::Checkout;
 use crate::error::{self, Failure, Rerun};
+use crate::migrate;
 use crate::retry::retried;
 use crate::runner::{self, Runner};
 use crate::server;
 use crate::session::{self, Session};
 use crate::sqlx_client::{Learnt, SqlxPrepared, SqlxUnprepared};
-use crate::{Handle, migrate, transaction};
 
 /// A PostgreSQL database by the sqlx pool of a service, so that there is one pool
 /// and one set-up of TLS. Needs the feature `sqlx`.
@@ -299,35 +299,6 @@ impl Database for SqlxPostgresDatabase {
 
     async fn now(&self) -> Result<DateTime<Utc>, DbError> {
         runner::now(self).await
-    }
-}
-
-impl transaction::sealed::Sealed for &mut PgConnection {}
-
-#[async_trait]
-impl Handle for &mut PgConnection {
-    async fn run(self, statement: &Statement) -> Result<u64, DbError> {
-        let learnt = Learnt::default();
-        transaction::count(
-            SqlxPrepared {
-                connection: self,
-                learnt: &learnt,
-            },
-            statement,
-        )
-        .await
-    }
-
-    async fn read(self, statement: &Statement) -> Result<Vec<Row>, DbError> {
-        let learnt = Learnt::default();
-        transaction::rows(
-            SqlxPrepared {
-                connection: self,
-                learnt: &learnt,
-            },
-            statement,
-        )
-        .await
     }
 }
 

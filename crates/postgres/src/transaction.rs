@@ -11,10 +11,17 @@ use crate::session::Session;
 /// [`execute`] and [`query`] run.
 ///
 /// Implemented for `&C` where `C` is a tokio-postgres client or transaction, and
-/// with the feature `sqlx` for `&mut sqlx::PgConnection`. A client, object or
-/// transaction of deadpool is borrowed as what it holds: `&*transaction`,
-/// `&**object`. A transaction of sqlx is borrowed the same way:
-/// `&mut *transaction`.
+/// with the feature `sqlx` for `&mut C` where `C` is a `PgConnection`, a connection
+/// of a pool or a transaction of sqlx. A client, object or transaction of deadpool is
+/// borrowed as what it holds: `&*transaction`, `&**object`.
+#[diagnostic::on_unimplemented(
+    message = "no statement can be run on `{Self}`",
+    label = "not a borrowed connection or transaction of tokio-postgres or sqlx",
+    note = "of deadpool, borrow what it holds: `&*transaction`, `&**client`",
+    note = "of tokio-postgres, borrow it: `&transaction`, `&client`",
+    note = "of sqlx, with the feature `sqlx`, borrow it to change it: `&mut transaction`, \
+            `&mut *transaction`"
+)]
 #[async_trait]
 pub trait Handle: Send + sealed::Sealed {
     #[doc(hidden)]
@@ -59,8 +66,12 @@ pub(crate) mod sealed {
 /// [`expect_rows`](Statement::expect_rows) and changed another number of rows,
 /// [`Kind::RowCount`](crate::Kind::RowCount). Nothing is rolled back and nothing
 /// run again here: after an error the transaction is the caller's to end.
-/// PostgreSQL refuses all that follows in it but a rollback, except after
+/// PostgreSQL refuses all that follows in it but its end, except after
 /// `Kind::RowCount`, so mind to roll back then.
+///
+/// Never commit after an error: the server answers the `COMMIT` of a transaction that
+/// has failed by rolling back, which is no error to either driver. `commit` is then
+/// `Ok`, and nothing that was done in the transaction is there.
 pub async fn execute(handle: impl Handle, statement: &Statement) -> Result<u64, DbError> {
     handle.run(statement).await
 }
@@ -106,7 +117,9 @@ pub async fn erase_owner(handle: impl Handle, owner_id: Uuid) -> Result<u64, DbE
 }
 
 // Unprepared, which takes one round trip where preparing takes three: the caller's
-// connection has no cache of ours.
+// connection has no cache of ours. Without the first line the compiler asks for
+// `GenericClient` and does not show what `Handle` says.
+#[diagnostic::do_not_recommend]
 #[async_trait]
 impl<C: GenericClient + Sync> Handle for &C {
     async fn run(self, statement: &Statement) -> Result<u64, DbError> {

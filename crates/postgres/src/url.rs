@@ -227,7 +227,10 @@ mod tests {
     #[test]
     fn what_is_not_read_is_told_with_the_form_that_is() {
         for (text, says) in [
-            ("mysql://u:p@h/d", "not one of PostgreSQL; write postgres://user"),
+            (
+                "mysql://u:p@h/d",
+                "not one of PostgreSQL; write postgres://user",
+            ),
             ("http://h", "not one of PostgreSQL; write postgres://user"),
             ("mariadb://u@h/d?ssl-mode=REQUIRED", "not one of PostgreSQL"),
             ("localhost", "neither a URL, as postgres://user"),

@@ -58,9 +58,9 @@ fn missing_table(report: Report<'_>) -> String {
         Some(name) if is_ours(name) => {
             format!("table {name:?} does not exist; run the migrations first")
         }
-        Some(name) => format!(
-            "table {name:?} does not exist; if it is an outbox's, run its migrations first"
-        ),
+        Some(name) => {
+            format!("table {name:?} does not exist; if it is an outbox's, run its migrations first")
+        }
         None => "the statement names a table that does not exist".into(),
     }
 }
@@ -69,9 +69,9 @@ fn missing_table(report: Report<'_>) -> String {
 fn missing_column(report: Report<'_>) -> String {
     let column = quoted(report.message, 0).or(report.column.filter(|name| is_name(name)));
     match (column, quoted(report.message, 1)) {
-        (Some(column), Some(table)) if is_ours(table) => format!(
-            "column {column:?} of table {table:?} does not exist; run the migrations first"
-        ),
+        (Some(column), Some(table)) if is_ours(table) => {
+            format!("column {column:?} of table {table:?} does not exist; run the migrations first")
+        }
         (Some(column), _) if is_column_of_ours(column) => format!(
             "column {column:?} does not exist; if it is an outbox's, run its migrations first"
         ),
@@ -93,13 +93,15 @@ fn missing_schema(report: Report<'_>) -> String {
 /// What the role may not have. The routine is of a check of privileges, whose text
 /// ends in a name; a function of the database may raise this code with any text.
 fn denied(report: Report<'_>) -> String {
-    let object = ["table", "schema", "sequence", "function", "view", "database"]
-        .into_iter()
-        .find_map(|what| {
-            let text = report.message.strip_prefix("permission denied for ")?;
-            let name = text.strip_prefix(what)?.strip_prefix(' ')?;
-            is_name(name).then_some((what, name))
-        });
+    let object = [
+        "table", "schema", "sequence", "function", "view", "database",
+    ]
+    .into_iter()
+    .find_map(|what| {
+        let text = report.message.strip_prefix("permission denied for ")?;
+        let name = text.strip_prefix(what)?.strip_prefix(' ')?;
+        is_name(name).then_some((what, name))
+    });
     match object {
         Some((what, name)) if report.routine == Some("aclcheck_error") => {
             format!("the role lacks a privilege on {what} {name:?}; grant it")

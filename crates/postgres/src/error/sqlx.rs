@@ -44,10 +44,7 @@ pub(crate) fn sqlx_pool(error: &sqlx::Error, full: bool) -> DbError {
             (Kind::Busy, "no connection of the pool became free in time")
         }
         // One could have been made, and was not.
-        sqlx::Error::PoolTimedOut => (
-            Kind::Unavailable,
-            "the server could not be reached in time",
-        ),
+        sqlx::Error::PoolTimedOut => (Kind::Unavailable, "the server could not be reached in time"),
         sqlx::Error::PoolClosed => (Kind::Unavailable, "the pool of connections is closed"),
         sqlx::Error::Tls(cause) if tls::is_not_offered(&**cause) => {
             return tls::not_offered().context("connect");

@@ -45,3 +45,36 @@ fn untrusted(error: &rustls::Error) -> DbError {
     };
     DbError::new(Kind::Unsupported, message).not_applied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waiting_does_not_cure_is_not_to_be_tried_again() {
+        use rustls::{CertificateError, Error as Tls};
+        let unknown = || Tls::InvalidCertificate(CertificateError::UnknownIssuer);
+        let wrapped = io::Error::new(io::ErrorKind::InvalidData, unknown());
+        for error in [refused(&unknown()), refused(&wrapped), Some(not_offered())] {
+            let error = error.expect("an error of TLS");
+            assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+            assert!(!error.is_retryable());
+        }
+        let broken = refused(&Tls::HandshakeNotComplete).expect("an error of TLS");
+        assert!(broken.is_retryable(), "{broken}");
+        let cut = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(refused(&cut), None);
+    }
+
+    #[cfg(feature = "sqlx")]
+    #[test]
+    fn sqlx_says_it_as_tokio_postgres_does() {
+        let error = |cause: &str| super::super::sqlx_pool(&sqlx::Error::Tls(cause.into()), false);
+        let none = error("server does not support TLS");
+        assert_eq!(
+            none.to_string(),
+            "connect: the server offers no TLS, which sslmode asks for; switch it on there"
+        );
+        assert_eq!(error("built without TLS").kind(), Kind::Unsupported);
+    }
+}

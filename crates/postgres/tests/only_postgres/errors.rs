@@ -1,8 +1,13 @@
 //! What the server says, as kinds and outcomes, and what is not passed on.
 
-use duebox_postgres::{Database, Kind, Outbox, Outcome, PostgresDatabase, Statement};
+use std::time::Duration;
 
-use crate::place::{Place, at, every_way, server};
+use duebox_postgres::sqlx::postgres::PgPoolOptions;
+use duebox_postgres::{
+    Database, Kind, Outbox, Outcome, PostgresDatabase, SqlxPostgresDatabase, Statement,
+};
+
+use crate::place::{Place, at, every_way, server, with_port};
 
 const SECRET: &str = "ada@example.com";
 
@@ -185,6 +190,33 @@ pub(crate) async fn a_read_only_server_is_unsupported_until_it_is_not() {
     place.close().await;
 }
 
+/// A pool that has no connection because none can be made is not full.
+pub(crate) async fn a_dead_server_is_no_full_pool() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port")
+        .port();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent_port = silent.local_addr().expect("a port").port();
+    for port in [closed, silent_port] {
+        let pool = PgPoolOptions::new()
+            .max_connections(2)
+            .acquire_timeout(Duration::from_millis(300))
+            .connect_lazy(&with_port(&server().expect("a server"), port))
+            .expect("a URL");
+        let db = SqlxPostgresDatabase::from_pool(pool);
+        // As many as there may be connections, all of which are being made.
+        let (one, other) = tokio::join!(db.now(), db.now());
+        for answer in [one, other] {
+            let error = answer.expect_err("there is no server");
+            assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+            assert!(error.is_retryable());
+            assert!(error.to_string().contains("could not be reached in time"));
+        }
+    }
+}
+
 /// Why a server cannot be reached or used, without a password in it.
 pub(crate) async fn connecting_says_why_it_fails() {
     let base = server().expect("a server");
@@ -234,6 +266,11 @@ pub(crate) async fn connecting_says_why_it_fails() {
             "postgres://u:secret@127.0.0.1/d?sslmode=secret".into(),
             Kind::InvalidArgument,
             "sslmode",
+        ),
+        (
+            format!("mysql://u:secret@127.0.0.1:{closed}/d?ssl-mode=REQUIRED"),
+            Kind::InvalidArgument,
+            "write postgres://",
         ),
         (
             "postgres:///d?user=secret".into(),

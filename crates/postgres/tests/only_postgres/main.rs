@@ -45,7 +45,7 @@ const TESTS: &[(&str, Run)] = tests! {
     claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, makes_its_plan_anew_before_long, reads_no_whole_table,
         takes_few_round_trips;
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
-        connecting_says_why_it_fails;
+        a_dead_server_is_no_full_pool, connecting_says_why_it_fails;
     examples: all_of_them_run;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
@@ -57,7 +57,7 @@ const TESTS: &[(&str, Run)] = tests! {
         a_restarted_server_is_found_again;
     schema: prepared_statements_outlive_a_migration, prepared_statements_are_made_again, sixteen_migrate_at_once,
         a_schema_that_another_tool_applied_is_recognised, a_table_of_another_shape_is_named_with_its_column,
-        a_role_without_the_privilege_is_told, the_databases_collation_does_not_matter,
+        a_role_without_the_privilege_is_told, a_role_is_told_what_it_lacks, the_databases_collation_does_not_matter,
         a_server_that_reads_backslashes_is_unsupported;
     soak: nothing_is_lost_while_connections_are_killed;
     tls: is_as_sslmode_says;
@@ -69,6 +69,7 @@ const TESTS: &[(&str, Run)] = tests! {
         stricter_isolation_works;
     values: a_text_binds_to_what_the_server_can_parse, other_values_bind_where_they_fit,
         a_type_that_is_not_read_is_named, a_transaction_of_the_callers_binds_alike,
+        every_handle_takes_statements_and_a_failed_transaction_commits_nothing,
         a_statement_that_returns_rows_counts_none;
 };
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use duebox_postgres::{Database, Kind, Outbox, Outcome, PostgresDatabase, Statement};
+use duebox_postgres::uuid::Uuid;
+use duebox_postgres::{
+    Database, Kind, Outbox, Outcome, PendingReceiptStore, PostgresDatabase, Statement,
+};
 
 use crate::place::{Place, at, every_way, sqlx_at, tokio_at};
 
@@ -196,9 +199,29 @@ pub(crate) async fn a_table_of_another_shape_is_named_with_its_column() {
     assert!(
         error
             .to_string()
-            .contains("table \"mail\" does not exist; run the migrations"),
+            .contains("table \"mail\" does not exist; if it is an outbox's, run its migrations"),
         "{error}"
     );
+    // The caller's own tables are none of the migrations' business.
+    for (sql, says) in [
+        ("SELECT 1 FROM nowhere", "if it is an outbox's"),
+        (
+            "UPDATE outbox SET lapses = 0",
+            "of table \"outbox\" does not exist; run the migrations",
+        ),
+        (
+            "SELECT missing FROM outbox",
+            "column \"missing\" does not exist (code",
+        ),
+        (
+            "SELECT 1 FROM \"a b\"",
+            "names a table that does not exist (code",
+        ),
+    ] {
+        let error = db.query(&Statement::new(sql)).await.expect_err(sql);
+        assert_eq!(error.kind(), Kind::Schema, "{error}");
+        assert!(error.to_string().contains(says), "{sql}: {error}");
+    }
     place.close().await;
 }
 
@@ -247,6 +270,80 @@ pub(crate) async fn a_role_without_the_privilege_is_told() {
         .claim_due(&db, &at(0), &at(1), 1)
         .await
         .expect("claim");
+    place
+        .run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await;
+    place.close().await;
+}
+
+/// What the README asks for is enough, and what is missing of it is named.
+pub(crate) async fn a_role_is_told_what_it_lacks() {
+    let place = Place::new().await;
+    place.connect().await.migrate().await.expect("migrate");
+    let role = format!("{}_role", place.name);
+    place
+        .run(&format!("CREATE ROLE {role} LOGIN PASSWORD 'x'"))
+        .await;
+    let url = place.url();
+    let at_host = url.find('@').expect("a user in the URL");
+    let url = format!("postgres://{role}:x{}", &url[at_host..]);
+    let grants = [
+        (
+            format!("USAGE ON SCHEMA {}", place.name),
+            "no schema of search_path is one that the role may use",
+        ),
+        (
+            "SELECT ON duebox_migrations".to_owned(),
+            "lacks a privilege on table \"duebox_migrations\"; grant it",
+        ),
+    ];
+    for (name, db) in every_way(&url, 1).await {
+        db.now().await.expect(name);
+    }
+    for (grant, says) in grants {
+        for error in [
+            tokio_at(&url, 1).await.migrate().await,
+            sqlx_at(&url, 1).migrate().await,
+        ] {
+            let error = error.expect_err(says);
+            assert_eq!(error.kind(), Kind::Schema, "{error}");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        place.run(&format!("GRANT {grant} TO {role}")).await;
+    }
+    place
+        .run(&format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, pending_receipts TO {role}"
+        ))
+        .await;
+    let db = tokio_at(&url, 1).await;
+    db.migrate().await.expect("there is nothing to do");
+    let outbox = Outbox::new("outbox");
+    db.execute(&outbox.enqueue_statement("a", "t", "", None, &at(0)))
+        .await
+        .expect("enqueue");
+    let records = outbox.claim_due(&db, &at(1), &at(2), 1).await;
+    let lease = records.expect("claim").remove(0).lease;
+    let outcomes = outbox.complete_claimed(&db, &[lease]).await;
+    assert!(outcomes.expect("complete")[0].is_held());
+    db.receipts()
+        .erase_owner(Uuid::from_u128(1))
+        .await
+        .expect("erase");
+
+    // A schema that is named is told too.
+    place
+        .run(&format!(
+            "REVOKE USAGE ON SCHEMA {} FROM {role}",
+            place.name
+        ))
+        .await;
+    let elsewhere = Outbox::new(format!("{}.outbox", place.name));
+    let error = elsewhere.claim_due(&db, &at(1), &at(2), 1).await;
+    let error = error.expect_err("it may not");
+    let says = format!("lacks a privilege on schema {:?}", place.name);
+    assert!(error.to_string().contains(&says), "{error}");
     place
         .run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
         .await;

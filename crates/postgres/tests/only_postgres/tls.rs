@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::place::{Place, with_port};
+use crate::place::{Place, sqlx_at, with_port};
 use crate::proxy::address;
 
 struct Authority {
@@ -150,12 +150,12 @@ pub(crate) async fn is_as_sslmode_says() {
         (&plain, "disable", &none, Ok(false)),
         (&plain, "allow", &none, Ok(false)),
         (&plain, "prefer", &none, Ok(false)),
-        (&plain, "require", &none, Err("no TLS with the server")),
+        (&plain, "require", &none, Err("the server offers no TLS")),
         (
             &plain,
             "verify-full",
             &trusted_file,
-            Err("no TLS with the server"),
+            Err("the server offers no TLS"),
         ),
     ];
     for ((port, encrypted), mode, roots, expected) in cases {
@@ -176,14 +176,23 @@ pub(crate) async fn is_as_sslmode_says() {
             (Err(error), Err(says)) => {
                 assert!(error.to_string().contains(says), "{mode}{roots}: {error}");
                 assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+                // Waiting is no cure of any of them.
                 assert!(
-                    matches!(error.kind(), Kind::Unavailable | Kind::InvalidArgument),
+                    matches!(error.kind(), Kind::Unsupported | Kind::InvalidArgument),
                     "{error}"
                 );
+                assert!(!error.is_retryable(), "{error}");
             }
             (answer, _) => panic!("{mode}{roots}: {:?}", answer.err()),
         }
     }
+    // Neither with sqlx, whether or not it was built with TLS.
+    let url = with_port(&place.url(), plain.0);
+    let error = sqlx_at(&format!("{url}&sslmode=require"), 1).now().await;
+    let error = error.expect_err("there is no TLS");
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    assert!(error.to_string().contains("TLS"), "{error}");
     for authority in [trusted, other] {
         let _ = std::fs::remove_file(authority.file);
     }

@@ -312,6 +312,48 @@ pub(crate) async fn a_transaction_of_the_callers_binds_alike() {
     place.close().await;
 }
 
+/// Whatever a service holds, and both drivers' word for what a failure did to it.
+pub(crate) async fn every_handle_takes_statements_and_a_failed_transaction_commits_nothing() {
+    let place = Place::new().await;
+    place.run("CREATE TABLE t (id integer PRIMARY KEY)").await;
+    let deadpool = place.connect().await.pool().clone();
+    let sqlx = sqlx_pool(&place.url(), 2);
+    let insert = |id: i32| Statement::new("INSERT INTO t VALUES (?)").bind(id);
+    let count = Statement::new("SELECT id FROM t");
+
+    let mut object = deadpool.get().await.expect("a connection");
+    duebox_postgres::execute(&**object, &insert(1))
+        .await
+        .expect("insert");
+    let mut connection = sqlx.acquire().await.expect("a connection");
+    duebox_postgres::execute(&mut connection, &insert(2))
+        .await
+        .expect("insert");
+    duebox_postgres::execute(&mut *connection, &insert(3))
+        .await
+        .expect("insert");
+    let rows = duebox_postgres::query(&mut connection, &count).await;
+    assert_eq!(rows.expect("rows").len(), 3);
+
+    let transaction = object.transaction().await.expect("begin");
+    for (id, fails) in [(4, false), (1, true)] {
+        let answer = duebox_postgres::execute(&*transaction, &insert(id)).await;
+        assert_eq!(answer.is_err(), fails);
+    }
+    transaction.commit().await.expect("the driver says so");
+    let mut transaction = sqlx.begin().await.expect("begin");
+    for (id, fails) in [(5, false), (1, true)] {
+        let answer = duebox_postgres::execute(&mut transaction, &insert(id)).await;
+        assert_eq!(answer.is_err(), fails);
+    }
+    transaction.commit().await.expect("the driver says so");
+    let mut transaction = sqlx.begin().await.expect("begin");
+    let rows = duebox_postgres::query(&mut transaction, &count).await;
+    assert_eq!(rows.expect("rows").len(), 3, "nothing more was stored");
+    drop(transaction);
+    place.close().await;
+}
+
 /// Counts are of rows that were changed.
 pub(crate) async fn a_statement_that_returns_rows_counts_none() {
     let place = Place::new().await;
