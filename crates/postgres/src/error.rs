@@ -17,11 +17,12 @@ mod tokio_postgres;
 
 use std::borrow::Cow;
 
-use duebox_core::{DbError, Kind, Outcome};
+use duebox_core::{DbError, Kind, Outcome, Rendered};
 
 #[cfg(feature = "sqlx")]
 pub(crate) use self::sqlx::sqlx_pool;
 pub(crate) use self::tokio_postgres::pool;
+use crate::server::is_plain;
 
 /// An error on its way out, with what may be done about it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Failure {
     pub(crate) rerun: Rerun,
     /// The connection is not to be used again.
     pub(crate) broken: bool,
+    /// Nothing remains, by where it failed and not by what the server said of it.
+    certain: bool,
 }
 
 /// Whether the whole of it can be run again by us. All of these are certain to
@@ -48,8 +51,9 @@ pub(crate) enum Rerun {
 
 impl Failure {
     /// An error of our own, on a connection that is as good as before.
-    pub(crate) const fn ours(error: DbError) -> Self {
+    pub(crate) fn ours(error: DbError) -> Self {
         Self {
+            certain: error.outcome() == Outcome::NotApplied,
             error,
             rerun: Rerun::No,
             broken: false,
@@ -58,16 +62,32 @@ impl Failure {
 
     /// The connection was lost, or what it says makes no sense.
     pub(crate) fn lost(what: &'static str) -> Self {
+        Self::broken(DbError::new(Kind::Unavailable, what))
+    }
+
+    /// An error behind which the connection is not to be used again.
+    pub(crate) fn broken(error: DbError) -> Self {
         Self {
-            error: DbError::new(Kind::Unavailable, what),
-            rerun: Rerun::No,
             broken: true,
+            ..Self::ours(error)
         }
     }
 
     /// The same failure, certain that nothing of the change remains.
     pub(crate) fn not_applied(mut self) -> Self {
         self.error = self.error.not_applied();
+        self.certain = true;
+        self
+    }
+
+    /// The same failure, of a statement that ran outside a transaction of ours. One
+    /// that may commit in its middle keeps that, whatever the server says of the rest.
+    pub(crate) fn alone(mut self, statement: &Rendered<'_>) -> Self {
+        if !self.certain && !is_plain(statement.sql()) {
+            self.broken |= self.rerun == Rerun::Elsewhere;
+            self.rerun = Rerun::No;
+            self.error = self.error.unknown();
+        }
         self
     }
 
@@ -145,8 +165,11 @@ pub(crate) fn sort(report: Report<'_>) -> Failure {
         .or_else(|| schema::meaning(report))
         .or_else(|| statement::meaning(report.code))
         .unwrap_or_else(|| open(Kind::Other, "the server reported an error"));
+    // The code is then of what happened to the connection, and a pooler that lost its
+    // server takes any. Older ones do not call it fatal.
+    let broken = report.fatal || meaning.kind == Kind::Unavailable;
     let mut error = DbError::new(meaning.kind, meaning.message).with_code(report.code);
-    if meaning.outcome == Outcome::NotApplied {
+    if meaning.outcome == Outcome::NotApplied && !broken {
         error = error.not_applied();
     }
     if let Some(name) = report.constraint {
@@ -154,8 +177,9 @@ pub(crate) fn sort(report: Report<'_>) -> Failure {
     }
     Failure {
         error,
-        rerun: meaning.rerun,
-        broken: report.fatal,
+        rerun: if broken { Rerun::No } else { meaning.rerun },
+        broken,
+        certain: false,
     }
 }
 
@@ -183,13 +207,26 @@ mod tests {
     fn what_the_server_may_have_done_is_never_called_not_applied() {
         for code in [
             "57P01", "57P02", "57P05", "08006", "08P01", "40003", "XX000", "XX001", "25P04",
-            "99999", "",
+            "57P03", "99999", "",
         ] {
             assert_eq!(
                 sort(report(code)).error.outcome(),
                 Outcome::Unknown,
                 "{code}"
             );
+        }
+    }
+
+    #[test]
+    fn an_error_that_ends_the_connection_leaves_open_what_was_done() {
+        for code in ["40001", "40P01", "53300", "23505", "57014", "26000", "25P02"] {
+            let failure = sort(Report {
+                fatal: true,
+                ..report(code)
+            });
+            assert_eq!(failure.error.outcome(), Outcome::Unknown, "{code}");
+            assert_eq!(failure.rerun, Rerun::No, "{code}");
+            assert!(failure.broken, "{code}");
         }
     }
 
@@ -215,7 +252,7 @@ mod tests {
         .error;
         assert_eq!(
             error.to_string(),
-            r#"table "app.mail" does not exist; if it is an outbox's, run its migrations first (code 42P01)"#
+            r#"table "app.mail" does not exist; if it is Duebox's, run the migrations first (code 42P01)"#
         );
         let message = r#"invalid input syntax for type uuid: "ada@example.com""#;
         let error = sort(Report {
@@ -261,7 +298,7 @@ mod tests {
             (
                 "42703",
                 r#"column "lapses" does not exist"#,
-                r#"column "lapses" does not exist; if it is an outbox's, run its migrations first (code 42703)"#,
+                r#"column "lapses" does not exist; if it is Duebox's, run the migrations first (code 42703)"#,
             ),
             (
                 "42703",
@@ -288,7 +325,7 @@ mod tests {
                 "aclcheck_error",
                 "permission denied for table duebox_migrations"
             ),
-            r#"the role lacks a privilege on table "duebox_migrations"; grant it (code 42501)"#
+            r#"the role lacks a privilege on the table "duebox_migrations"; grant it (code 42501)"#
         );
         for (routine, message) in [
             ("exec_stmt_raise", "permission denied for table ada"),

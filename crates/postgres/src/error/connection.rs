@@ -3,12 +3,12 @@
 
 use duebox_core::Kind;
 
-use super::{Meaning, class, open, undone};
+use super::{Meaning, class, open};
 
 pub(super) fn meaning(code: &str) -> Option<Meaning> {
     Some(match code {
         // cannot_connect_now
-        "57P03" => undone(
+        "57P03" => open(
             Kind::Unavailable,
             "the server is starting up or shutting down",
         ),

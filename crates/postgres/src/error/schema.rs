@@ -59,7 +59,7 @@ fn missing_table(report: Report<'_>) -> String {
             format!("table {name:?} does not exist; run the migrations first")
         }
         Some(name) => {
-            format!("table {name:?} does not exist; if it is an outbox's, run its migrations first")
+            format!("table {name:?} does not exist; if it is Duebox's, run the migrations first")
         }
         None => "the statement names a table that does not exist".into(),
     }
@@ -72,9 +72,9 @@ fn missing_column(report: Report<'_>) -> String {
         (Some(column), Some(table)) if is_ours(table) => {
             format!("column {column:?} of table {table:?} does not exist; run the migrations first")
         }
-        (Some(column), _) if is_column_of_ours(column) => format!(
-            "column {column:?} does not exist; if it is an outbox's, run its migrations first"
-        ),
+        (Some(column), _) if is_column_of_ours(column) => {
+            format!("column {column:?} does not exist; if it is Duebox's, run the migrations first")
+        }
         (Some(column), _) => format!("column {column:?} does not exist"),
         (None, _) => "the statement names a column that does not exist".into(),
     }
@@ -104,7 +104,7 @@ fn denied(report: Report<'_>) -> String {
     });
     match object {
         Some((what, name)) if report.routine == Some("aclcheck_error") => {
-            format!("the role lacks a privilege on {what} {name:?}; grant it")
+            format!("the role lacks a privilege on the {what} {name:?}; grant it")
         }
         _ => "the role lacks a privilege that this needs; grant it".into(),
     }

@@ -199,12 +199,12 @@ pub(crate) async fn a_table_of_another_shape_is_named_with_its_column() {
     assert!(
         error
             .to_string()
-            .contains("table \"mail\" does not exist; if it is an outbox's, run its migrations"),
+            .contains("table \"mail\" does not exist; if it is Duebox's, run the migrations"),
         "{error}"
     );
     // The caller's own tables are none of the migrations' business.
     for (sql, says) in [
-        ("SELECT 1 FROM nowhere", "if it is an outbox's"),
+        ("SELECT 1 FROM nowhere", "if it is Duebox's"),
         (
             "UPDATE outbox SET lapses = 0",
             "of table \"outbox\" does not exist; run the migrations",
@@ -294,7 +294,7 @@ pub(crate) async fn a_role_is_told_what_it_lacks() {
         ),
         (
             "SELECT ON duebox_migrations".to_owned(),
-            "lacks a privilege on table \"duebox_migrations\"; grant it",
+            "lacks a privilege on the table \"duebox_migrations\"; grant it",
         ),
     ];
     for (name, db) in every_way(&url, 1).await {
@@ -342,7 +342,7 @@ pub(crate) async fn a_role_is_told_what_it_lacks() {
     let elsewhere = Outbox::new(format!("{}.outbox", place.name));
     let error = elsewhere.claim_due(&db, &at(1), &at(2), 1).await;
     let error = error.expect_err("it may not");
-    let says = format!("lacks a privilege on schema {:?}", place.name);
+    let says = format!("lacks a privilege on the schema {:?}", place.name);
     assert!(error.to_string().contains(&says), "{error}");
     place
         .run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
