@@ -1,5 +1,4 @@
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use duebox_core::DbError;
@@ -8,6 +7,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 
 use crate::MySqlDatabase;
 use crate::session::Session;
+use crate::url;
 
 /// How to connect: an address, and the pool to make.
 ///
@@ -47,25 +47,29 @@ SET SESSION
 const PING_AFTER: Duration = Duration::from_millis(100);
 
 impl MySqlOptions {
-    /// The address in `url`: `mysql://user:password@host:port/database`, with
-    /// what [`MySqlConnectOptions`] knows behind `?`, such as `ssl-mode`.
+    /// The address in `url`: `mysql://user:password@host:port/database`, or the same
+    /// with `mariadb://`. Behind `?` it takes these parameters, and no other:
+    ///
+    /// | parameter | |
+    /// |---|---|
+    /// | `ssl-mode` | `DISABLED`; `PREFERRED`, which is the default: TLS if the server has it; `REQUIRED`: TLS with whoever answers; `VERIFY_CA`: with a certificate of a trusted authority; `VERIFY_IDENTITY`: with one for this host |
+    /// | `ssl-ca` | the authorities to trust beside those of the system: the path of a PEM file, or its text |
+    /// | `ssl-cert`, `ssl-key` | the client's own certificate and its key, likewise |
+    /// | `socket` | the path of a Unix socket, in place of host and port |
+    /// | `collation`, `statement-cache-capacity` | as [`MySqlConnectOptions`] has them |
+    /// | `charset`, `timezone` | are always `utf8mb4` and `+00:00`, and may say so |
     ///
     /// # Errors
     ///
     /// [`Kind::InvalidArgument`](crate::Kind::InvalidArgument) if it cannot be
-    /// read.
+    /// read, has another scheme or a parameter that is not known, or names a file
+    /// that is not there or is not what it should be.
     pub fn new(url: &str) -> Result<Self, DbError> {
-        let connect = MySqlConnectOptions::from_str(url).map_err(|_| {
-            DbError::invalid(
-                "the address of the database cannot be read; it is like \
-                 mysql://user:password@host:3306/database",
-            )
-        })?;
-        Ok(Self::from_driver(connect))
+        Ok(Self::from_driver(url::parse(url)?))
     }
 
-    /// What the driver's own options say. The character set, the SQL mode and
-    /// the logging of statements are set as this crate needs them.
+    /// What the driver's own options say. The character set, the time zone, the
+    /// SQL mode and the logging of statements are set as this crate needs them.
     pub fn from_driver(connect: MySqlConnectOptions) -> Self {
         let connect = connect
             .charset("utf8mb4")
@@ -138,7 +142,8 @@ impl MySqlOptions {
     ///
     /// [`Kind::Unavailable`](crate::Kind::Unavailable) if the server cannot be
     /// reached in [`acquire_timeout`](Self::acquire_timeout),
-    /// [`Kind::Unsupported`](crate::Kind::Unsupported) if it is too old.
+    /// [`Kind::Unsupported`](crate::Kind::Unsupported) if it is too old, has no
+    /// TLS where `ssl-mode` asks for it, or shows a certificate that is refused.
     pub async fn connect(self) -> Result<MySqlDatabase, DbError> {
         let db = self.connect_lazy();
         let connected = async {

@@ -10,6 +10,7 @@ mod row;
 mod server;
 mod session;
 mod transaction;
+mod url;
 
 pub use duebox_core::{self, *};
 pub use sqlx;
