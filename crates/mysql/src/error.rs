@@ -1,11 +1,16 @@
 //! What the server's error numbers mean: the only place that knows them.
 
+mod connect;
 mod er;
+mod names;
 
 use std::borrow::Cow;
 
 use duebox_core::{DbError, Kind};
 use sqlx::mysql::MySqlDatabaseError;
+
+pub(crate) use self::connect::sort_connect;
+use self::names::{column, constraint, denied, missing_database, missing_index, missing_table};
 
 /// What went wrong, and what the session must know of it.
 #[derive(Debug)]
@@ -62,12 +67,6 @@ pub(crate) fn sort(error: &sqlx::Error) -> Failure {
             None => link("the driver failed"),
         },
         Error::Io(_) => link("the connection to the server was lost"),
-        Error::Tls(_) => Failure {
-            broken: true,
-            ..Failure::ours(
-                DbError::new(Kind::Unavailable, "no TLS connection could be made").not_applied(),
-            )
-        },
         Error::PoolClosed => {
             Failure::ours(DbError::new(Kind::Unavailable, "the pool is closed").not_applied())
         }
@@ -196,6 +195,11 @@ fn text(number: u16, message: &str) -> Cow<'static, str> {
         }
         er::BAD_FIELD_ERROR => return column(message, "does not exist").into(),
         er::NO_SUCH_TABLE => return missing_table(message).into(),
+        er::KEY_DOES_NOT_EXITS => return missing_index(message).into(),
+        er::BAD_DB_ERROR => return missing_database(message).into(),
+        er::TABLEACCESS_DENIED_ERROR
+        | er::COLUMNACCESS_DENIED_ERROR
+        | er::DBACCESS_DENIED_ERROR => return denied(message).into(),
         er::DUP_ENTRY | er::DUP_KEY => "a row with this key is there already",
         er::TRUNCATED_DATA
         | er::TRUNCATED_WRONG_VALUE
@@ -210,13 +214,6 @@ fn text(number: u16, message: &str) -> Cow<'static, str> {
             "a check constraint refused the row"
         }
         er::NO_DB_ERROR => "no database is selected; name one in the address",
-        er::BAD_DB_ERROR => "the database does not exist",
-        er::KEY_DOES_NOT_EXITS => "an index of the table does not exist; run the migrations first",
-        er::TABLEACCESS_DENIED_ERROR
-        | er::COLUMNACCESS_DENIED_ERROR
-        | er::DBACCESS_DENIED_ERROR => {
-            "the user lacks a privilege on the database, a table or a column"
-        }
         er::PARSE_ERROR | er::WRONG_VALUE_COUNT_ON_ROW => "the server cannot read the statement",
         er::PS_MANY_PARAM => "a statement binds more than 65535 values",
         er::NET_PACKET_TOO_LARGE | er::WARN_ALLOWED_PACKET_OVERFLOWED => {
@@ -306,51 +303,6 @@ pub(crate) fn cannot_be_prepared(error: &sqlx::Error) -> bool {
         .is_some_and(|error| error.number() == er::UNSUPPORTED_PS)
 }
 
-/// The name of the key or constraint in the message. The duplicate value
-/// stands before it and may hold anything, thus the last such phrase counts,
-/// and only a plain name behind it.
-fn constraint(number: u16, message: &str) -> Option<&str> {
-    let (before, quote) = match number {
-        er::DUP_ENTRY => (" for key '", '\''),
-        er::CHECK_CONSTRAINT_VIOLATED => ("Check constraint '", '\''),
-        er::NO_REFERENCED_ROW_2 | er::ROW_IS_REFERENCED_2 | er::CONSTRAINT_FAILED => {
-            ("CONSTRAINT `", '`')
-        }
-        _ => return None,
-    };
-    let name = &message[message.rfind(before)? + before.len()..];
-    let name = match number {
-        // It ends the message, or the value has broken out of its quotes.
-        er::DUP_ENTRY => name.strip_suffix(quote)?,
-        _ => name.split(quote).next()?,
-    };
-    plain(name)
-}
-
-/// `column "x" …`, for messages that name the first thing in single quotes and
-/// hold no value.
-fn column(message: &str, what: &str) -> String {
-    match message.split('\'').nth(1).and_then(plain) {
-        Some(name) => format!("column {name:?} {what}"),
-        None => format!("a column {what}"),
-    }
-}
-
-fn missing_table(message: &str) -> String {
-    let quoted = message.split('\'').nth(1).and_then(plain);
-    match quoted.map(|name| name.rsplit('.').next().unwrap_or(name)) {
-        Some(name) => format!("table {name:?} does not exist; run the migrations first"),
-        None => "a table does not exist; run the migrations first".into(),
-    }
-}
-
-/// A name of letters, digits and what joins them, which no value can pass for
-/// in the places where it is looked for.
-fn plain(name: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '-');
-    (!name.is_empty() && name.len() <= 200 && name.chars().all(is_plain)).then_some(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,7 +364,8 @@ mod tests {
         let error = server(er::NO_SUCH_TABLE, "Table 'test.outbox' doesn't exist").error;
         assert_eq!(
             error.to_string(),
-            r#"table "outbox" does not exist; run the migrations first (code 1146)"#
+            "table \"outbox\" does not exist in the database \"test\"; \
+             run the migrations first (code 1146)"
         );
     }
 

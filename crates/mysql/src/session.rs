@@ -8,7 +8,7 @@ use sqlx::mysql::{MySqlConnection, MySqlStatement};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Connection, Either, Executor, MySql, MySqlPool, SqlSafeStr, Statement};
 
-use crate::error::{Failure, cannot_be_prepared, sort};
+use crate::error::{Failure, cannot_be_prepared, sort, sort_connect};
 use crate::row::{Layout, arguments, packet_len};
 
 /// Statements that bind more values than this are not kept prepared: they come
@@ -42,7 +42,7 @@ impl Session {
                 };
                 Failure::ours(DbError::new(kind, message).not_applied())
             }
-            error => sort(&error).map(DbError::not_applied),
+            error => sort_connect(&error),
         })?;
         Ok(Self {
             connection: Some(connection),

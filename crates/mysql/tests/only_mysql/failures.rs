@@ -143,6 +143,14 @@ async fn each_refusal_has_its_kind_and_says_nothing_of_a_row(server: Server) {
             say_nothing(&error);
         }
     }
+    // As the README has it.
+    let key = Statement::new("INSERT INTO parent (id, need) VALUES ('mArKeR', 'x')");
+    let error = db.execute(&key).await.expect_err("it is there");
+    let says = match server.name {
+        "mariadb" => "PRIMARY",
+        _ => "parent.PRIMARY",
+    };
+    assert_eq!(error.constraint(), Some(says));
     let json = Statement::new("UPDATE parent SET j = ?").bind(MARKER);
     let error = db.execute(&json).await.expect_err("no JSON");
     assert_eq!(error.kind(), Kind::Constraint, "{error}");
@@ -194,12 +202,11 @@ async fn what_is_missing_is_named(server: Server) {
             (Kind::Schema, Outcome::NotApplied),
             "{error}"
         );
-        assert!(
-            error
-                .to_string()
-                .contains("table \"outbox\" does not exist; run the migrations first"),
-            "{error}"
+        let says = format!(
+            "table \"outbox\" does not exist in the database {:?}; run the migrations first",
+            of.name
         );
+        assert!(error.to_string().contains(&says), "{error}");
     }
     db.migrate_outbox(&outbox).await.expect("migrate");
     run(
@@ -216,10 +223,32 @@ async fn what_is_missing_is_named(server: Server) {
         .await
         .expect_err("no index");
     assert_eq!(error.kind(), Kind::Schema, "{error}");
+    let says = "index \"outbox_due\" does not exist";
+    assert!(error.to_string().contains(says), "{error}");
     let error = MySqlDatabase::connect(&of.url().replace(&of.name, "no_such_database"))
         .await
         .expect_err("no database");
     assert_eq!(error.kind(), Kind::Schema, "{error}");
+    let says = "database \"no_such_database\" does not exist";
+    assert!(error.to_string().contains(says), "{error}");
+    // MariaDB says only that the table is missing.
+    let elsewhere = Outbox::new("nowhere.outbox");
+    let error = elsewhere.stats(&db, NOW).await.expect_err("no database");
+    assert_eq!(error.kind(), Kind::Schema, "{error}");
+    assert!(
+        error.to_string().contains("database \"nowhere\""),
+        "{error}"
+    );
+    let error = db.migrate_outbox(&elsewhere).await.expect_err("none");
+    let says = "database \"nowhere\" does not exist";
+    assert!(error.to_string().contains(says), "{error}");
+    // A table of the caller's own.
+    let error = db.query(&Statement::new("SELECT 1 FROM account")).await;
+    let error = error.expect_err("no table").to_string();
+    assert!(
+        error.contains("if it is Duebox's, run the migrations first"),
+        "{error}"
+    );
     of.drop().await;
 }
 
@@ -268,7 +297,9 @@ async fn privileges_and_logins_are_told_apart(server: Server) {
             (Kind::Schema, Outcome::NotApplied),
             "{error}"
         );
-        assert!(error.to_string().contains("privilege"), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("the user lacks the privilege "), "{error}");
+        assert!(error.contains("on the table \"outbox\""), "{error}");
     }
     let error = MySqlDatabase::connect(&url("geheim-2"))
         .await
