@@ -1,6 +1,7 @@
 use duebox_core::{DbError, Dialect, Kind, Outbox, Row, Statement};
 use duebox_migrations::{
-    BOOKKEEPING_APPLIED, BOOKKEEPING_CREATE, BOOKKEEPING_RECORD, Migration, lock, split,
+    BOOKKEEPING_APPLIED, BOOKKEEPING_CREATE, BOOKKEEPING_RECORD, BOOKKEEPING_TABLE, Migration,
+    lock, split,
 };
 
 use crate::MySqlDatabase;
@@ -44,7 +45,15 @@ impl MySqlDatabase {
         let run = async {
             let mut session = self.session(&[]).await?;
             take_lock(&mut session).await?;
-            run(&mut session, BOOKKEEPING_CREATE.to_owned(), &[]).await?;
+            // `IF NOT EXISTS` wants the privilege to create even where it exists.
+            if columns(&mut session, BOOKKEEPING_TABLE).await?.is_empty() {
+                run(&mut session, BOOKKEEPING_CREATE.to_owned(), &[])
+                    .await
+                    .map_err(|failure| {
+                        let doing = format!("see or make the table {BOOKKEEPING_TABLE:?}");
+                        failure.map(|error| error.context(doing))
+                    })?;
+            }
             for (table, migrations) in targets {
                 apply_to(&mut session, table, migrations).await?;
             }

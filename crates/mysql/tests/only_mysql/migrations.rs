@@ -1,6 +1,7 @@
 //! Migrations from many processes, and beside other tools.
 
-use duebox_mysql::{Database, Kind, Outbox, Statement};
+use duebox_mysql::uuid::Uuid;
+use duebox_mysql::{Database, Kind, MySqlDatabase, Outbox, PendingReceiptStore, Statement};
 
 use crate::common::{Server, TestDatabase, run};
 use crate::tests;
@@ -9,7 +10,8 @@ tests!(migrations:
     many_processes_migrate_at_once,
     tables_of_another_tool_are_recognised,
     tables_that_lack_something_are_refused_by_name,
-    an_outbox_in_another_database_is_migrated_there
+    an_outbox_in_another_database_is_migrated_there,
+    a_user_with_the_least_privileges_migrates_what_is_migrated
 );
 
 async fn many_processes_migrate_at_once(server: Server) {
@@ -163,5 +165,59 @@ async fn an_outbox_in_another_database_is_migrated_there(server: Server) {
             .is_empty()
     );
     other.drop().await;
+    of.drop().await;
+}
+
+/// The privileges are those that the README names.
+async fn a_user_with_the_least_privileges_migrates_what_is_migrated(server: Server) {
+    let of = TestDatabase::new(server, "").await;
+    let maker = format!("m_{}", of.name);
+    let mut admin = server.admin().await;
+    run(&mut admin, format!("CREATE USER {maker} IDENTIFIED BY 'x'")).await;
+    let grant = "GRANT CREATE, SELECT, INSERT ON";
+    run(&mut admin, format!("{grant} {}.* TO {maker}", of.name)).await;
+    let url = of.url();
+    let (_, rest) = url.split_once('@').expect("a user");
+    let db = MySqlDatabase::connect(&format!("mysql://{maker}:x@{rest}")).await;
+    db.expect("connect").migrate().await.expect("migrate");
+    run(&mut admin, format!("DROP USER {maker}")).await;
+    let user = format!("u_{}", of.name);
+    run(&mut admin, format!("CREATE USER {user} IDENTIFIED BY 'x'")).await;
+    for table in ["outbox", "pending_receipts"] {
+        let grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON";
+        run(&mut admin, format!("{grant} {}.{table} TO {user}", of.name)).await;
+    }
+    let url = format!("mysql://{user}:x@{rest}");
+    let limited = MySqlDatabase::connect(&url).await.expect("connect");
+    let error = limited.migrate().await.expect_err("it may not look");
+    assert_eq!(error.kind(), Kind::Schema);
+    let says = "see or make the table \"duebox_migrations\": the user lacks the privilege CREATE";
+    assert!(error.to_string().contains(says), "{error}");
+    let grant = "GRANT SELECT ON";
+    run(
+        &mut admin,
+        format!("{grant} {}.duebox_migrations TO {user}", of.name),
+    )
+    .await;
+    limited.migrate().await.expect("all is there");
+
+    let outbox = Outbox::new("outbox");
+    let at = "2026-03-01T00:00:00.000000Z";
+    let row = outbox.enqueue_statement("a", "t", "p", Some("s"), at);
+    limited.batch_atomic(&[row]).await.expect("enqueue");
+    let until = "2026-03-02T00:00:00.000000Z";
+    let claimed = outbox.claim_due(&limited, at, until, 10).await;
+    let leases = [claimed.expect("claim").remove(0).lease];
+    outbox
+        .complete_claimed(&limited, &leases)
+        .await
+        .expect("complete");
+    outbox
+        .erase_subject(&limited, "s", 10)
+        .await
+        .expect("erase");
+    let store = limited.receipts();
+    store.erase_owner(Uuid::nil()).await.expect("erase");
+    run(&mut admin, format!("DROP USER {user}")).await;
     of.drop().await;
 }
