@@ -102,8 +102,10 @@ fn counts(
         counts.push(count.map_err(|failure| {
             let failure = failure.at(place);
             // The server does not commit behind an error that it reported, and not
-            // without being asked to. If the connection broke nothing else is sure.
-            if failure.error.code().is_some() || !commit_was_sent {
+            // without being asked to. If the connection broke, what was reported may
+            // be of that: a pooler's word, or the server's as it went.
+            let told = failure.error.code().is_some() && !failure.broken;
+            if told || !commit_was_sent {
                 failure.not_applied()
             } else {
                 failure.not_again()

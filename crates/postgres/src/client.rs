@@ -132,24 +132,24 @@ pub(crate) async fn prepare(
     if client.statement_cache.size() > CACHE {
         client.statement_cache.clear();
     }
-    let prepared = prepare_cached(client, statement).await?;
+    // Preparing runs nothing.
+    let prepared = prepare_fitting(client, statement).await;
+    prepared.map_err(Failure::not_applied)
+}
+
+async fn prepare_fitting(
+    client: &ClientWrapper,
+    statement: &Rendered<'_>,
+) -> Result<Statement, Failure> {
+    let prepared = client.prepare_cached(statement.sql()).await?;
     if check(&prepared, statement.values()).is_ok() {
         return Ok(prepared);
     }
     // The types may be those of before a migration.
     client.statement_cache.remove(statement.sql(), &[]);
-    let prepared = prepare_cached(client, statement).await?;
+    let prepared = client.prepare_cached(statement.sql()).await?;
     check(&prepared, statement.values())?;
     Ok(prepared)
-}
-
-async fn prepare_cached(
-    client: &ClientWrapper,
-    statement: &Rendered<'_>,
-) -> Result<Statement, Failure> {
-    let prepared = client.prepare_cached(statement.sql()).await;
-    // Preparing runs nothing.
-    prepared.map_err(|error| Failure::from(error).not_applied())
 }
 
 /// Refuses what cannot be bound, before anything is sent.

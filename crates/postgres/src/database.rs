@@ -176,11 +176,12 @@ impl PostgresDatabase {
     }
 
     async fn count(&self, on: &ClientWrapper, statement: &Rendered<'_>) -> Result<u64, Failure> {
-        if self.prepared {
+        let count = if self.prepared {
             Prepared(on).count(statement).await
         } else {
             Unprepared(&**on).count(statement).await
-        }
+        };
+        count.map_err(|failure| failure.alone(statement))
     }
 
     async fn rows(
@@ -188,11 +189,12 @@ impl PostgresDatabase {
         on: &ClientWrapper,
         statement: &Rendered<'_>,
     ) -> Result<Vec<Row>, Failure> {
-        if self.prepared {
+        let rows = if self.prepared {
             Prepared(on).rows(statement).await
         } else {
             Unprepared(&**on).rows(statement).await
-        }
+        };
+        rows.map_err(|failure| failure.alone(statement))
     }
 
     async fn batch(

@@ -120,6 +120,9 @@ pub(crate) struct Report<'a> {
     pub(crate) column: Option<&'a str>,
     pub(crate) constraint: Option<&'a str>,
     pub(crate) routine: Option<&'a str>,
+    /// It points into the text of the statement, and comes from nothing that the
+    /// statement called: it was found while that was read, before anything ran.
+    pub(crate) of_text: bool,
 }
 
 /// What a code says.
@@ -179,7 +182,7 @@ pub(crate) fn sort(report: Report<'_>) -> Failure {
         error,
         rerun: if broken { Rerun::No } else { meaning.rerun },
         broken,
-        certain: false,
+        certain: report.of_text && !broken,
     }
 }
 
@@ -200,6 +203,7 @@ mod tests {
             column: None,
             constraint: None,
             routine: None,
+            of_text: false,
         }
     }
 
@@ -219,7 +223,9 @@ mod tests {
 
     #[test]
     fn an_error_that_ends_the_connection_leaves_open_what_was_done() {
-        for code in ["40001", "40P01", "53300", "23505", "57014", "26000", "25P02"] {
+        for code in [
+            "40001", "40P01", "53300", "23505", "57014", "26000", "25P02",
+        ] {
             let failure = sort(Report {
                 fatal: true,
                 ..report(code)

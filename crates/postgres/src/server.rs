@@ -46,20 +46,72 @@ pub(crate) fn read_now(rows: &[Row]) -> Result<DateTime<Utc>, DbError> {
     Ok(now)
 }
 
+/// What queries and changes begin with.
+const QUERIES: [&str; 8] = [
+    "INSERT", "UPDATE", "DELETE", "SELECT", "WITH", "MERGE", "VALUES", "TABLE",
+];
+
+/// What changes of a schema begin with.
+const DEFINITIONS: [&str; 7] = [
+    "CREATE", "ALTER", "DROP", "TRUNCATE", "GRANT", "REVOKE", "COMMENT",
+];
+
+/// In the text of those that cannot be undone, or take many transactions.
+const NOT_ATOMIC: [&str; 5] = [
+    "CONCURRENTLY",
+    "DATABASE",
+    "SUBSCRIPTION",
+    "SYSTEM",
+    "TABLESPACE",
+];
+
 /// Whether a statement is one of those that cannot commit in their middle, as a
 /// procedure and a `DO` block can outside a transaction. Not all of them are
 /// recognised.
 pub(crate) fn is_plain(sql: &str) -> bool {
-    let first = sql.trim_start();
-    ["INSERT", "UPDATE", "DELETE", "SELECT", "WITH"]
-        .iter()
-        .any(|word| {
-            first
-                .get(..word.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(word))
-                && !first[word.len()..]
-                    .starts_with(|next: char| next.is_alphanumeric() || next == '_')
-        })
+    let first = first_word(sql);
+    let is = |word: &&str| first.eq_ignore_ascii_case(word);
+    if DEFINITIONS.iter().any(is) {
+        let text = sql.to_ascii_uppercase();
+        return !NOT_ATOMIC.iter().any(|word| text.contains(word));
+    }
+    QUERIES.iter().any(is)
+}
+
+/// The first word of a statement, behind comments and the parentheses of a query.
+fn first_word(mut sql: &str) -> &str {
+    loop {
+        sql = sql.trim_start_matches(|next: char| next.is_whitespace() || next == '(');
+        sql = if let Some(comment) = sql.strip_prefix("--") {
+            comment
+                .split_once(['\n', '\r'])
+                .map_or("", |(_, rest)| rest)
+        } else if let Some(comment) = sql.strip_prefix("/*") {
+            behind_comment(comment)
+        } else {
+            let end = sql.find(|next: char| !next.is_alphanumeric() && !matches!(next, '_' | '$'));
+            return &sql[..end.unwrap_or(sql.len())];
+        };
+    }
+}
+
+/// What follows a comment of which the opening was read; comments nest.
+fn behind_comment(mut sql: &str) -> &str {
+    let mut depth = 1;
+    while depth > 0 {
+        let Some(at) = sql.find(['/', '*']) else {
+            return "";
+        };
+        let mark = &sql[at..];
+        let (step, length) = match mark.get(..2) {
+            Some("/*") => (1, 2),
+            Some("*/") => (-1, 2),
+            _ => (0, 1),
+        };
+        depth += step;
+        sql = &mark[length..];
+    }
+    sql
 }
 
 #[cfg(test)]
@@ -73,6 +125,10 @@ mod tests {
             "  update t SET a = 1",
             "with x as (select 1) select * from x",
             "SELECT\n1",
+            "-- of a page\r\n/* CALL /* p */ () **/ /*/ CALL */ ((SELECT 1) UNION SELECT 2)",
+            "--\n--\nmerge into t",
+            "create table t (id text)",
+            "VALUES (1)",
         ] {
             assert!(is_plain(sql), "{sql}");
         }
@@ -80,6 +136,13 @@ mod tests {
             "CALL p()",
             "DO $$ BEGIN COMMIT; END $$",
             "-- SELECT\nCALL p()",
+            "/* SELECT /* */ SELECT */ CALL p()",
+            "/**/CALL p()",
+            "--",
+            "/* SELECT",
+            "create index concurrently on t (id)",
+            "DROP DATABASE d",
+            "select$1",
             "VACUUM",
             "selector",
             "",

@@ -169,13 +169,19 @@ impl SqlxPostgresDatabase {
         outcome
     }
 
+    async fn count(&self, on: &mut PgConnection, statement: &Rendered<'_>) -> Result<u64, Failure> {
+        let count = self.prepared(on).count(statement).await;
+        count.map_err(|failure| failure.alone(statement))
+    }
+
     async fn rows(
         &self,
         on: &mut PgConnection,
         statement: &Rendered<'_>,
     ) -> Result<Vec<Row>, Failure> {
         if self.prepared {
-            return self.prepared(on).rows(statement).await;
+            let rows = self.prepared(on).rows(statement).await;
+            return rows.map_err(|failure| failure.alone(statement));
         }
         let mut session = self.unprepared(on);
         session::begin(&mut session).await?;
@@ -217,10 +223,10 @@ impl Runner for SqlxPostgresDatabase {
             return Ok(counts.into_iter().sum());
         }
         let mut connection = self.checkout().await?;
-        let mut outcome = self.prepared(&mut connection).count(statement).await;
+        let mut outcome = self.count(&mut connection, statement).await;
         if is_stale(&outcome) {
             self.forget(&mut connection).await?;
-            outcome = self.prepared(&mut connection).count(statement).await;
+            outcome = self.count(&mut connection, statement).await;
         }
         self.ended(connection, outcome, false).await
     }

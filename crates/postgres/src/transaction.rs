@@ -137,7 +137,7 @@ pub(crate) async fn count<S: Session>(
 ) -> Result<u64, DbError> {
     let statement = statement.render(Dialect::Postgres)?;
     let count = session.count(&statement).await;
-    statement.check_rows(count.map_err(|failure| failure.error)?)
+    statement.check_rows(count.map_err(|failure| failure.alone(&statement).error)?)
 }
 
 pub(crate) async fn rows<S: Session>(
@@ -148,5 +148,5 @@ pub(crate) async fn rows<S: Session>(
     session
         .rows(&statement)
         .await
-        .map_err(|failure| failure.error)
+        .map_err(|failure| failure.alone(&statement).error)
 }

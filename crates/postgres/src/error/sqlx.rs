@@ -1,9 +1,9 @@
 //! What sqlx and its pool report.
 
 use duebox_core::{DbError, Kind};
-use sqlx::postgres::PgSeverity;
+use sqlx::postgres::{PgErrorPosition, PgSeverity};
 
-use super::{Failure, Report, Rerun, sort, tls};
+use super::{Failure, Report, sort, tls};
 
 /// What sqlx reports of a connection that was open.
 impl From<sqlx::Error> for Failure {
@@ -16,11 +16,10 @@ impl From<sqlx::Error> for Failure {
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
                 Self::lost("the connection was lost")
             }
-            _ => Self {
-                error: DbError::new(Kind::Other, "the driver cannot follow the server"),
-                rerun: Rerun::No,
-                broken: true,
-            },
+            _ => Self::broken(DbError::new(
+                Kind::Other,
+                "the driver cannot follow the server",
+            )),
         }
     }
 }
@@ -33,6 +32,8 @@ fn of_sqlx(report: &sqlx::postgres::PgDatabaseError) -> Report<'_> {
         column: report.column(),
         constraint: report.constraint(),
         routine: report.routine(),
+        of_text: matches!(report.position(), Some(PgErrorPosition::Original(_)))
+            && report.r#where().is_none(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What tokio-postgres and its pool report.
 
 use duebox_core::{DbError, Kind};
-use tokio_postgres::error::Severity;
+use tokio_postgres::error::{ErrorPosition, Severity};
 
-use super::{Failure, Report, Rerun, sort, tls};
+use super::{Failure, Report, sort, tls};
 
 /// What tokio-postgres reports of a connection that was open.
 impl From<tokio_postgres::Error> for Failure {
@@ -17,26 +17,27 @@ impl From<tokio_postgres::Error> for Failure {
             return Self::lost("the connection was lost");
         }
         // A message that the driver cannot read or write.
-        let error = DbError::new(Kind::Other, "the driver cannot follow the server");
-        Self {
-            error,
-            rerun: Rerun::No,
-            broken: true,
-        }
+        Self::broken(DbError::new(
+            Kind::Other,
+            "the driver cannot follow the server",
+        ))
     }
 }
 
 fn of_tokio_postgres(report: &tokio_postgres::error::DbError) -> Report<'_> {
     Report {
         code: report.code().code(),
-        fatal: matches!(
-            report.parsed_severity(),
-            Some(Severity::Fatal | Severity::Panic)
+        // Poolers leave out the one that is parsed, and speak English.
+        fatal: report.parsed_severity().map_or_else(
+            || matches!(report.severity(), "FATAL" | "PANIC"),
+            |severity| matches!(severity, Severity::Fatal | Severity::Panic),
         ),
         message: report.message(),
         column: report.column(),
         constraint: report.constraint(),
         routine: report.routine(),
+        of_text: matches!(report.position(), Some(ErrorPosition::Original(_)))
+            && report.where_().is_none(),
     }
 }
 

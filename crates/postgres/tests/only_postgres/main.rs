@@ -12,6 +12,7 @@ mod cancel;
 mod claims;
 mod errors;
 mod examples;
+mod outcomes;
 mod pgbouncer;
 mod place;
 mod proxy;
@@ -47,6 +48,8 @@ const TESTS: &[(&str, Run)] = tests! {
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
         a_dead_server_is_no_full_pool, connecting_says_why_it_fails;
     examples: all_of_them_run;
+    outcomes: a_connection_that_ends_behind_the_commit_is_unknown, what_may_commit_in_its_middle_is_run_once,
+        what_cannot_run_at_all_is_not_applied;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
     receipts: the_settings_of_a_session_change_nothing,
