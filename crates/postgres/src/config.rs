@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use duebox_core::DbError;
 
+use crate::connect::Quiet;
 use crate::url::{self, SslMode};
 use crate::{PostgresDatabase, tls};
 
@@ -153,7 +154,7 @@ impl PostgresOptions {
         let fast = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let pool = Pool::builder(Manager::from_config(driver, tls, fast))
+        let pool = Pool::builder(Manager::from_connect(driver, Quiet(tls), fast))
             .max_size(self.max_connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(self.acquire_timeout))

@@ -5,6 +5,7 @@ mod bind;
 mod checkout;
 mod client;
 mod config;
+mod connect;
 mod database;
 mod error;
 mod migrate;

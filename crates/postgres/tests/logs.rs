@@ -148,6 +148,7 @@ async fn hold_no_value() {
         .await
         .expect("erase");
     drop(transaction);
+    every_notice(&place).await;
 
     look_through();
     place.close().await;
@@ -162,6 +163,7 @@ fn look_through() {
         "INSERT INTO person",
         "with parameters: [<text>",
         "INSERT INTO pending_receipts",
+        "noticed nobody",
     ] {
         assert!(logged.contains(heard), "{heard} was listened to");
     }
@@ -170,6 +172,36 @@ fn look_through() {
             assert!(!line.contains(secret), "{line}");
         }
     }
+}
+
+/// A pool of our own drops them; the service sets its own up so that there are none.
+async fn every_notice(place: &Place) {
+    place
+        .run(
+            "CREATE TABLE noisy (email text);
+             CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql
+                 AS $$ BEGIN RAISE NOTICE 'noticed %', NEW.email; RETURN NEW; END $$;
+             CREATE TRIGGER tell BEFORE INSERT ON noisy FOR EACH ROW EXECUTE FUNCTION tell()",
+        )
+        .await;
+    let insert = Statement::new("INSERT INTO noisy (email) VALUES (?)");
+    let server = place::server().expect("a server");
+    let silent = place.url_at(&server, "%20-c%20client_min_messages%3Dwarning");
+    let own = every_way(&place.url(), 1).await;
+    let borrowed = every_way(&silent, 1).await;
+    let own = own.iter().filter(|(name, _)| !name.starts_with("sqlx"));
+    let borrowed = borrowed.iter().filter(|(name, _)| name.starts_with("sqlx"));
+    for (name, db) in own.chain(borrowed) {
+        let secret = insert.clone().bind(SECRET);
+        db.execute(&secret).await.expect(name);
+        db.batch_atomic(&[secret.clone(), secret])
+            .await
+            .expect(name);
+    }
+    // With a connection of any other making.
+    duebox_postgres::execute(&place.client().await, &insert.bind("nobody"))
+        .await
+        .expect("insert");
 }
 
 fn receipt() -> PendingReceipt {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use duebox_postgres::{Database, DbError, Outcome, Statement};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,9 +46,11 @@ async fn lend(mut client: TcpStream, says: Vec<u8>, armed: Arc<AtomicBool>) {
                 let _ = server.write_all(&asked[..length]).await;
                 let commits = asked[..length].windows(6).any(|word| word == b"COMMIT");
                 if commits && armed.swap(false, Ordering::SeqCst) {
-                    // Until the server has nothing more to say.
-                    let quiet = Duration::from_millis(300);
-                    while tokio::time::timeout(quiet, server.read(&mut answered)).await.is_ok() {}
+                    let mut heard = Vec::new();
+                    while !heard.windows(7).any(|word| word == b"COMMIT\0") {
+                        let length = server.read(&mut answered).await.expect("an answer");
+                        heard.extend_from_slice(&answered[..length]);
+                    }
                     let _ = client.write_all(&says).await;
                     let _ = client.shutdown().await;
                     return;
