@@ -18,6 +18,7 @@ chapter!(lease:
     a_lapsed_lease_counts_a_lapse,
     a_lapsed_lease_is_held_until_it_is_retaken,
     a_stale_holder_changes_nothing,
+    a_stale_lease_beside_the_current_one_changes_nothing,
     a_completed_row_stays_gone,
     claims_at_once_are_disjoint_and_complete,
     one_failing_row_is_tried_once_a_window_by_many_claimers,
@@ -134,6 +135,49 @@ async fn a_lapsed_lease_is_held_until_it_is_retaken(cx: Arc<Context>) {
     cx.claim_one(&at(100), &at(110)).await;
     assert_eq!(cx.complete(&late.lease).await, LeaseOutcome::Lost);
     assert!(cx.row("b").await.is_some());
+}
+
+/// In one call, and whichever comes first.
+async fn a_stale_lease_beside_the_current_one_changes_nothing(cx: Arc<Context>) {
+    let (db, outbox) = (&*cx.db, &cx.outbox);
+    for (id, stale_first) in [("a", true), ("b", false)] {
+        cx.enqueue(id, &at(0)).await;
+        let stale = cx.claim_one(&at(0), &at(10)).await.lease;
+        let current = cx.claim_one(&at(11), &at(70)).await.lease;
+        let (late, soon) = (at(900), at(80));
+        let mut retries = vec![
+            Retry {
+                lease: &stale,
+                next_attempt_at: &late,
+                error: "stale",
+            },
+            Retry {
+                lease: &current,
+                next_attempt_at: &soon,
+                error: "current",
+            },
+        ];
+        let mut expected = vec![LeaseOutcome::Lost, LeaseOutcome::Held];
+        if !stale_first {
+            retries.reverse();
+            expected.reverse();
+        }
+        let answer = outbox.retry_claimed(db, &at(12), &retries).await;
+        assert_eq!(answer.expect("retry"), expected);
+        let row = cx.entry(id).await;
+        assert_eq!(row.next_attempt_at, soon);
+        assert_eq!(row.last_error.as_deref(), Some("current"));
+        assert_eq!(row.attempts, 1);
+
+        let current = cx.claim_one(&at(80), &at(90)).await.lease;
+        let mut leases = vec![stale, current];
+        if !stale_first {
+            leases.reverse();
+        }
+        let answer = outbox.complete_claimed(db, &leases).await;
+        assert_eq!(answer.expect("complete"), expected);
+        assert_eq!(cx.row(id).await, None);
+    }
 }
 
 async fn a_stale_holder_changes_nothing(cx: Arc<Context>) {

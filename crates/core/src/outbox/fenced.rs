@@ -36,10 +36,10 @@ enum Change {
     Delete,
     /// A list of assignments and what they bind, alike for every row.
     Set(&'static str, Vec<Value>),
-    /// Attempt, error and time of each failure, by id.
+    /// The next attempt and the error of each failure, and when they were.
     Retry {
         now: String,
-        each: BTreeMap<String, (String, String)>,
+        each: BTreeMap<Lease, (String, String)>,
     },
 }
 
@@ -127,7 +127,7 @@ impl Outbox {
             let mut each = BTreeMap::new();
             for retry in retries {
                 let at = time::stored("next_attempt_at", retry.next_attempt_at)?;
-                each.entry(retry.lease.id().to_owned())
+                each.entry(retry.lease.clone())
                     .or_insert((at, limits::error_text(retry.error)));
             }
             let leases: Vec<Lease> = retries.iter().map(|retry| retry.lease.clone()).collect();
@@ -330,7 +330,7 @@ impl Outbox {
             }
             Change::Retry { now, each } => {
                 values.push(now.as_str().into());
-                let of = |lease: &&Lease| each.get(lease.id()).cloned().unwrap_or_default();
+                let of = |lease: &&Lease| each.get(*lease).cloned().unwrap_or_default();
                 let (at, error): (Vec<_>, Vec<_>) = leases
                     .iter()
                     .map(of)
@@ -393,17 +393,17 @@ impl Outbox {
                 .map(lease)
                 .filter(|lease| lease.as_ref().map_or(true, |lease| wanted.contains(lease)))
                 .collect::<Result<_, _>>()?;
-            let ids: Vec<&str> = held.iter().map(Lease::id).collect();
-            Ok(if ids.is_empty() {
+            Ok(if held.is_empty() {
                 Vec::new()
             } else {
-                outbox.change_by_id(dialect, &ids, &change)
+                outbox.change_locked(dialect, &held, &change)
             })
         })
     }
 
     /// The statements that change rows which this transaction has locked.
-    fn change_by_id(&self, dialect: Dialect, ids: &[&str], change: &Change) -> Vec<Statement> {
+    fn change_locked(&self, dialect: Dialect, held: &[Lease], change: &Change) -> Vec<Statement> {
+        let ids: Vec<&str> = held.iter().map(Lease::id).collect();
         let by_key = by_key(dialect);
         let update = |set: &str, bound: Vec<Value>, ids: &[&str]| {
             let Form { sql, values } = id_in(dialect, ids);
@@ -411,13 +411,13 @@ impl Outbox {
             bind_all(bind_all(Statement::shared(text), bound), values)
         };
         match change {
-            Change::Delete => vec![self.delete_by_id(dialect, ids)],
-            Change::Set(set, bound) => vec![update(set, bound.clone(), ids)],
+            Change::Delete => vec![self.delete_by_id(dialect, &ids)],
+            Change::Set(set, bound) => vec![update(set, bound.clone(), &ids)],
             Change::Retry { now, each } => {
                 let mut alike: BTreeMap<&(String, String), Vec<&str>> = BTreeMap::new();
-                for id in ids {
-                    if let Some(failure) = each.get(*id) {
-                        alike.entry(failure).or_default().push(id);
+                for lease in held {
+                    if let Some(failure) = each.get(lease) {
+                        alike.entry(failure).or_default().push(lease.id());
                     }
                 }
                 let set = RETRY.replace("{at}", "?").replace("{error}", "?");
