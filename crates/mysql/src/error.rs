@@ -10,7 +10,9 @@ use duebox_core::{DbError, Kind};
 use sqlx::mysql::MySqlDatabaseError;
 
 pub(crate) use self::connect::sort_connect;
-use self::names::{column, constraint, denied, missing_database, missing_index, missing_table};
+use self::names::{
+    column, constraint, denied, missing_column, missing_database, missing_index, missing_table,
+};
 
 /// What went wrong, and what the session must know of it.
 #[derive(Debug)]
@@ -193,7 +195,7 @@ fn text(number: u16, message: &str) -> Cow<'static, str> {
         er::WARN_DATA_OUT_OF_RANGE => {
             return column(message, "cannot hold a number so large or so small").into();
         }
-        er::BAD_FIELD_ERROR => return column(message, "does not exist").into(),
+        er::BAD_FIELD_ERROR => return missing_column(message).into(),
         er::NO_SUCH_TABLE => return missing_table(message).into(),
         er::KEY_DOES_NOT_EXITS => return missing_index(message).into(),
         er::BAD_DB_ERROR => return missing_database(message).into(),

@@ -2,6 +2,8 @@
 //! Messages quote rows too, so a name is told only where no value can stand, and
 //! only if it looks like a name. English messages alone are read.
 
+use duebox_core::Dialect;
+
 use super::er;
 
 /// The table of an outbox can have any name.
@@ -37,6 +39,19 @@ pub(super) fn column(message: &str, what: &str) -> String {
     }
 }
 
+pub(super) fn missing_column(message: &str) -> String {
+    let files = duebox_migrations::outbox(Dialect::MySql);
+    let is_ours = |name: &str| {
+        files
+            .iter()
+            .any(|file| file.expected_columns().contains(&name))
+    };
+    match quoted(message) {
+        Some(name) if is_ours(name) => format!("column {name:?} does not exist; {IF_OURS}"),
+        _ => column(message, "does not exist"),
+    }
+}
+
 pub(super) fn missing_database(message: &str) -> String {
     match quoted(message) {
         Some(name) => format!("database {name:?} does not exist"),
@@ -54,9 +69,11 @@ pub(super) fn missing_table(message: &str) -> String {
         Some((database, table)) => (format!(" in the database {database:?}"), table),
         None => (String::new(), name),
     };
-    let cure = match table {
-        "outbox" | "pending_receipts" => "run the migrations first",
-        _ => IF_OURS,
+    let files = duebox_migrations::all(Dialect::MySql);
+    let cure = if files.iter().any(|file| file.table() == table) {
+        "run the migrations first"
+    } else {
+        IF_OURS
     };
     format!("table {table:?} does not exist{place}; {cure}")
 }
@@ -130,6 +147,18 @@ mod tests {
         assert_eq!(
             missing_table("Tabelle »app.mail« existiert nicht"),
             "the statement names a table that does not exist"
+        );
+    }
+
+    #[test]
+    fn a_missing_column_of_an_outbox_may_want_a_migration() {
+        assert_eq!(
+            missing_column("Unknown column 'last_error' in 'field list'"),
+            "column \"last_error\" does not exist; if it is Duebox's, run the migrations first"
+        );
+        assert_eq!(
+            missing_column("Unknown column 'a.email' in 'where clause'"),
+            r#"column "a.email" does not exist"#
         );
     }
 
