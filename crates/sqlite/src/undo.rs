@@ -20,10 +20,10 @@ pub(crate) struct Undo<'a> {
 pub(crate) enum Scope {
     /// Nothing: the whole can be rolled back.
     Alone,
-    /// Work of others. A failed statement leaves nothing.
+    /// Work of others. One row of bound values that is refused leaves nothing.
     Shared,
-    /// Work of others. A failed statement may leave a part of what it did, as
-    /// a constraint or a trigger says `FAIL`.
+    /// Work of others. Any statement that fails may leave a part of what it
+    /// did, as a constraint or a trigger says `FAIL`.
     SharedWithParts,
 }
 

@@ -14,7 +14,8 @@ mod refused;
 use at_once::{
     a_constraint_that_waits_for_the_commit_undoes_its_batch_alone,
     a_failed_batch_among_many_is_alone_in_failing, a_hundred_failed_batches_leave_a_usable_pool,
-    of_many_writers_of_one_version_one_wins, two_hundred_batches_and_claims_at_once_all_end,
+    a_refused_statement_among_many_at_once_leaves_no_row, of_many_writers_of_one_version_one_wins,
+    two_hundred_batches_and_claims_at_once_all_end,
 };
 use refused::{
     a_batch_undoes_ddl_or_refuses_it, a_statement_with_an_error_stops_its_batch_before_it_runs,
@@ -42,6 +43,7 @@ chapter!(batch:
     a_hundred_failed_batches_leave_a_usable_pool,
     two_hundred_batches_and_claims_at_once_all_end,
     a_failed_batch_among_many_is_alone_in_failing,
+    a_refused_statement_among_many_at_once_leaves_no_row,
     of_many_writers_of_one_version_one_wins,
     a_constraint_that_waits_for_the_commit_undoes_its_batch_alone,
 );

@@ -64,10 +64,17 @@ async fn a_file_that_is_no_database_or_cannot_be_is_told() {
     .unwrap();
     assert_refused(folder.options().open().await, Kind::Corrupt);
     let nowhere = folder.path().join("nowhere").join("a.db");
-    assert_refused(SqliteDatabase::open(nowhere).await, Kind::Unavailable);
+    // No other try can change any of it, so it is not called retryable.
+    let folder_itself = folder.path();
+    for path in [&*nowhere, folder_itself] {
+        let error = assert_refused(SqliteDatabase::open(path).await, Kind::InvalidArgument);
+        assert!(error.to_string().contains("folder"), "{error}");
+        assert!(!error.is_retryable());
+    }
     let absent = folder.path().join("absent.db");
     let options = SqliteOptions::new(&absent).create_if_missing(false);
-    assert_refused(options.open().await, Kind::Unavailable);
+    let error = assert_refused(options.open().await, Kind::InvalidArgument);
+    assert!(error.to_string().contains("does not exist"), "{error}");
     assert!(!absent.exists());
 }
 

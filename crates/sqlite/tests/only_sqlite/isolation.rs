@@ -253,6 +253,20 @@ async fn a_statement_that_fails_in_the_middle_leaves_no_part() {
             "CREATE TABLE b (id INTEGER)",
             "INSERT INTO b SELECT abs(column1) FROM (VALUES (1), (2), (-9223372036854775808))",
         ),
+        (
+            "CREATE TABLE b (id INTEGER) STRICT",
+            "INSERT INTO b VALUES (1), ('x')",
+        ),
+        (
+            "CREATE TABLE b (id INTEGER)",
+            "INSERT INTO b SELECT sum(column2)
+             FROM (VALUES (1, 1), (2, 9223372036854775807), (2, 1)) GROUP BY column1",
+        ),
+        (
+            "CREATE TABLE b (id INTEGER)",
+            "INSERT INTO b SELECT l.value
+             FROM (VALUES ('[1]'), ('bad')) AS given, json_each(given.column1) AS l",
+        ),
     ] {
         for place in 0..3 {
             let folder = Folder::new();

@@ -107,6 +107,48 @@ pub(super) async fn a_failed_batch_among_many_is_alone_in_failing(cx: Arc<Contex
     }
 }
 
+/// Its first row is stored before the second turns out too large; by itself and in
+/// a batch, beside work of others that may share its transaction.
+pub(super) async fn a_refused_statement_among_many_at_once_leaves_no_row(cx: Arc<Context>) {
+    cx.execute("CREATE TABLE part (kind BIGINT NOT NULL, n BIGINT NOT NULL)")
+        .await;
+    cx.execute("CREATE TABLE total (n BIGINT)").await;
+    cx.execute("INSERT INTO part (kind, n) VALUES (1, 1), (2, 9223372036854775807), (2, 1)")
+        .await;
+    let add = || Statement::new("INSERT INTO total (n) SELECT SUM(n) FROM part GROUP BY kind");
+    for round in 0..10 {
+        let enqueue = |task: usize| {
+            let cx = Arc::clone(&cx);
+            tokio::spawn(async move {
+                for row in 0..4 {
+                    cx.enqueue(&format!("r{round}-{task}-{row}"), &at(0)).await;
+                }
+            })
+        };
+        let others: Vec<_> = (0..6).map(enqueue).collect();
+        let refused = [false, true, false, true].map(|batch| {
+            let (cx, add) = (Arc::clone(&cx), add());
+            tokio::spawn(async move {
+                if batch {
+                    cx.batch(&[add]).await.map(drop)
+                } else {
+                    cx.db.execute(&add).await.map(drop)
+                }
+            })
+        });
+        for answer in refused {
+            let error = answer.await.expect("no panic");
+            let error = error.expect_err("the sum is too large");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+        }
+        for other in others {
+            other.await.expect("an enqueue");
+        }
+    }
+    assert_eq!(cx.count_in("total").await, 0);
+    assert_eq!(cx.count_in(cx.outbox.table()).await, 240);
+}
+
 pub(super) async fn of_many_writers_of_one_version_one_wins(cx: Arc<Context>) {
     cx.make_account().await;
     cx.batch(&[account("a")]).await.expect("insert");
