@@ -130,11 +130,10 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// [`Kind::InvalidArgument`] for a name that
-    /// is no file's, [`Kind::Unavailable`] if the
-    /// file cannot be opened,
-    /// [`Kind::Unsupported`] if it cannot be written
-    /// to, [`Kind::Corrupt`] if it is no database.
+    /// [`Kind::InvalidArgument`] for a name that is no file's, or of a file or
+    /// folder that is not there; [`Kind::Unavailable`] if the file cannot be
+    /// opened now, [`Kind::Unsupported`] if it cannot be written to,
+    /// [`Kind::Corrupt`] if it is no database.
     pub async fn open(self) -> Result<SqliteDatabase, DbError> {
         SqliteDatabase::with_options(self).await
     }
