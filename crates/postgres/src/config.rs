@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use duebox_core::DbError;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connect::Quiet;
 use crate::url::{self, SslMode};
@@ -140,17 +141,7 @@ impl PostgresOptions {
     /// [`Kind::InvalidArgument`](crate::Kind::InvalidArgument) if the file of
     /// `sslrootcert` cannot be read, or there is no host.
     pub fn connect_lazy(self) -> Result<PostgresDatabase, DbError> {
-        if self.driver.get_hosts().is_empty() && self.driver.get_hostaddrs().is_empty() {
-            return Err(DbError::invalid("the connection string names no host"));
-        }
-        let mut driver = self.driver;
-        driver.ssl_mode(match self.mode {
-            SslMode::Disable => tokio_postgres::config::SslMode::Disable,
-            SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
-            _ => tokio_postgres::config::SslMode::Require,
-        });
-        driver.connect_timeout(self.connect_timeout);
-        let tls = tls::connector(self.mode, self.root_cert.as_deref())?;
+        let (driver, tls) = self.ready()?;
         let fast = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -161,7 +152,23 @@ impl PostgresOptions {
             .create_timeout(Some(self.connect_timeout))
             .build()
             .map_err(|_| DbError::invalid("the pool of connections cannot be made"))?;
-        Ok(PostgresDatabase::from_pool(pool).with_prepared_statements(self.prepared))
+        Ok(PostgresDatabase::with_own_pool(pool).with_prepared_statements(self.prepared))
+    }
+
+    /// What a connection is made with.
+    pub(crate) fn ready(&self) -> Result<(tokio_postgres::Config, MakeRustlsConnect), DbError> {
+        if self.driver.get_hosts().is_empty() && self.driver.get_hostaddrs().is_empty() {
+            return Err(DbError::invalid("the connection string names no host"));
+        }
+        let mut driver = self.driver.clone();
+        driver.ssl_mode(match self.mode {
+            SslMode::Disable => tokio_postgres::config::SslMode::Disable,
+            SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
+            _ => tokio_postgres::config::SslMode::Require,
+        });
+        driver.connect_timeout(self.connect_timeout);
+        let tls = tls::connector(self.mode, self.root_cert.as_deref())?;
+        Ok((driver, tls))
     }
 }
 

@@ -29,6 +29,7 @@ mod tls;
 mod transaction;
 mod types;
 mod url;
+mod wake;
 
 pub use deadpool_postgres;
 pub use duebox_core::{self, *};
@@ -44,3 +45,4 @@ pub use self::receipts::SqlxPostgresReceipts;
 #[cfg(feature = "sqlx")]
 pub use self::sqlx_database::SqlxPostgresDatabase;
 pub use self::transaction::{Handle, erase_owner, execute, query};
+pub use self::wake::{PostgresWakeSink, PostgresWakeSource};

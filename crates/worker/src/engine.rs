@@ -385,7 +385,10 @@ impl Engine {
             // Those of this worker that run have ended, or a suspect of it runs.
             self.crowd = None;
         }
-        let resting = self.ready.is_empty() && self.shared.running.load(Ordering::Acquire) == 0;
+        // What has ended is written first, or a killer would take that with it.
+        let resting = self.ready.is_empty()
+            && self.shared.running.load(Ordering::Acquire) == 0
+            && self.shared.unwritten.load(Ordering::Acquire) == 0;
         if self.lone.is_none()
             && self.lone_is_next
             && resting

@@ -76,7 +76,7 @@ impl Suspect {
                     "this row kills its process; it is parked"
                 );
                 self.topic.telemetry.parked_unrun();
-                end_without_run(&shared, &ends, &self.claimed, End::Park { error });
+                self.park(&shared, &error).await;
             }
             Some(Verdict::Lost) => {
                 shared.telemetry.leases_lost.increment(1);
@@ -90,6 +90,31 @@ impl Suspect {
         }
         drop(alone);
         shared.bell.touch();
+    }
+
+    /// Parks it at once: if it were written with other ends, the next suspect
+    /// could kill the process before, and the verdict would be forgotten.
+    async fn park(&self, shared: &Shared, error: &str) {
+        let leases = [self.claimed.record.lease.clone()];
+        let mut pauses = Pauses::default();
+        loop {
+            let now = shared.now();
+            let call = shared
+                .outbox
+                .park_claimed(&*shared.db, &leases, &now, error);
+            let Err(failed) = bounded(call).await else {
+                break;
+            };
+            shared.telemetry.failed_calls.increment(1);
+            tracing::warn!(outbox = shared.outbox.table(), error = %failed, "a row was not parked");
+            tokio::select! {
+                biased;
+                () = shared.stopping.cancelled() => break,
+                () = shared.clock.sleep(pauses.next()) => {}
+            }
+        }
+        shared.held.end(self.claimed.key);
+        forget(shared, &self.claimed);
     }
 
     async fn judge(&self, shared: &Shared) -> Verdict {

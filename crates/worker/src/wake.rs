@@ -162,3 +162,44 @@ pub(crate) async fn listen(shared: Arc<Shared>, mut source: Box<dyn WakeSource>)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use duebox_core::WakeFuture;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl WakeSink for Counted {
+        fn wake(&self) -> WakeFuture<'_> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn ten_thousand_nudges_a_second_are_at_most_20_messages() {
+        tokio::time::pause();
+        let sink = Arc::new(Counted::default());
+        let nudger = Nudger::across(Arc::clone(&sink) as _);
+        nudger.nudge();
+        tokio::task::yield_now().await;
+        assert_eq!(sink.0.load(Ordering::SeqCst), 1, "the first goes at once");
+        for _ in 0..1_000 {
+            for _ in 0..10 {
+                nudger.nudge();
+            }
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let sent = sink.0.load(Ordering::SeqCst);
+        assert!((10..=20).contains(&sent), "{sent}");
+        // The last nudge is told of, too.
+        tokio::time::advance(APART).await;
+        tokio::task::yield_now().await;
+        assert!(sink.0.load(Ordering::SeqCst) > sent);
+    }
+}

@@ -15,6 +15,7 @@ mod poison;
 mod running;
 mod stage;
 mod stopping;
+mod wake;
 
 use std::process::ExitCode;
 
@@ -52,7 +53,11 @@ fn main() -> ExitCode {
     ];
     let mut trials = Vec::new();
     for engine in Engine::ALL {
-        for &(name, test) in chapters.into_iter().flatten() {
+        let own = match engine {
+            Engine::Postgres => wake::POSTGRES,
+            _ => &[],
+        };
+        for &(name, test) in chapters.into_iter().chain([wake::TESTS, own]).flatten() {
             let name = format!("{}::{name}", engine.name());
             let trial = match engine.unavailable() {
                 Some(why) if required => Trial::test(name, move || Err(Failed::from(why))),

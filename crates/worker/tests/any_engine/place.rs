@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    fn url(self) -> Option<String> {
+    pub(crate) fn url(self) -> Option<String> {
         let url = std::env::var(self.variable()?).ok();
         url.filter(|url| !url.is_empty())
     }
@@ -79,6 +79,10 @@ impl Place {
             table,
             folder,
         }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.engine.url().unwrap_or_default()
     }
 
     pub(crate) fn outbox(&self) -> Outbox {

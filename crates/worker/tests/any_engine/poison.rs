@@ -92,7 +92,9 @@ async fn live_and_die(stage: &Stage) -> (Vec<String>, usize) {
         }
         // The worker's own stop must not get to run: its process is gone.
         std::mem::forget(worker);
-        runtime.shutdown_background();
+        // Until its threads have ended it might act at a time that it does not live to see.
+        let death = move || runtime.shutdown_timeout(Duration::from_secs(30));
+        tokio::task::spawn_blocking(death).await.expect("no panic");
         stage.time.advance(LEASE);
     }
     panic!("20 processes died");

@@ -149,7 +149,7 @@ async fn a_handler_sees_its_job(stage: Arc<Stage>) {
     assert_eq!(job.deadline(), stage.now() + TimeDelta::seconds(90));
     assert!(!job.lost().is_cancelled());
     let shown = format!("{job:?}");
-    assert!(!shown.contains("ada") && !shown.contains('7'), "{shown}");
+    assert!(!shown.contains("ada") && !shown.contains("{\"n"), "{shown}");
     worker.settled().await.expect("it settles");
     assert_eq!(stage.left().await, (0, 0));
     stage.stop(worker).await;
@@ -210,6 +210,7 @@ async fn a_row_that_is_not_due_waits_until_it_is(stage: Arc<Stage>) {
         .start()
         .await
         .expect("start");
+    worker.settled().await.expect("it settles");
     stage.time.advance(Duration::from_micros(59_999_999));
     worker.settled().await.expect("it settles");
     assert_eq!(started.rest(), ["now"]);
@@ -372,13 +373,14 @@ async fn payloads_are_kept_within_their_bytes(stage: Arc<Stage>) {
         .expect("start");
     started.next().await;
     started.next().await;
-    // One more row than fits is taken, never two.
-    let rival = stage
-        .outbox
-        .claim_due(&*stage.db, &stage.in_seconds(0), &stage.in_seconds(9), 100)
-        .await
-        .expect("claim");
-    assert!(rival.len() >= 17, "{} are left", rival.len());
+    // One more row than fits is taken, never two. A claim that is under way may have locked others
+    // for a moment.
+    let mut rival = Vec::new();
+    while rival.len() < 17 {
+        let (now, until) = (stage.in_seconds(0), stage.in_seconds(9));
+        let claimed = stage.outbox.claim_due(&*stage.db, &now, &until, 100).await;
+        rival.extend(claimed.expect("claim"));
+    }
     let leases: Vec<_> = rival.into_iter().map(|record| record.lease).collect();
     let done = stage.outbox.complete_claimed(&*stage.db, &leases).await;
     assert!(
