@@ -1,4 +1,5 @@
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,6 +7,8 @@ use async_trait::async_trait;
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::{Database, DbError, Dialect, Outbox, Rendered, Row, Statement};
+use futures_util::future;
+use tokio_postgres::error::SqlState;
 
 use crate::checkout::Checkout;
 use crate::client::{Prepared, Unprepared};
@@ -26,6 +29,8 @@ use crate::{PostgresOptions, batch, migrate};
 pub struct PostgresDatabase {
     pool: Pool,
     prepared: bool,
+    /// Others take connections of the pool too.
+    borrowed: bool,
     shared: Arc<Shared>,
 }
 
@@ -56,11 +61,28 @@ impl PostgresDatabase {
     /// The server is looked at when the first connection is taken. See
     /// [`with_prepared_statements`](Self::with_prepared_statements) for a pool
     /// that leads to PgBouncer.
+    ///
+    /// A connection that others gave back with a transaction open, as after a `BEGIN`
+    /// of their own that nothing ended, is closed, and another one taken: what ran on
+    /// it would be committed by nobody. A call looks for that in its own round trip.
+    ///
+    /// The driver logs what the server says unasked, at the level `INFO` of `log`. The
+    /// notice of a trigger may hold values of a row, so let such a pool connect with
+    /// `client_min_messages` set to `warning`.
     #[must_use]
     pub fn from_pool(pool: Pool) -> Self {
         Self {
+            borrowed: true,
+            ..Self::with_own_pool(pool)
+        }
+    }
+
+    /// With a pool that was made for this handle.
+    pub(crate) fn with_own_pool(pool: Pool) -> Self {
+        Self {
             pool,
             prepared: true,
+            borrowed: false,
             shared: Arc::default(),
         }
     }
@@ -78,6 +100,11 @@ impl PostgresDatabase {
     }
 
     /// The pool that the connections come from.
+    ///
+    /// Give its connections back with no transaction open: in one that
+    /// [`connect`](Self::connect) made nobody looks for that, and what this handle
+    /// runs on such a connection is not committed. To share a pool use
+    /// [`from_pool`](Self::from_pool), with a clone of this one if need be.
     #[must_use]
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -111,7 +138,10 @@ impl PostgresDatabase {
     async fn apply(&self, steps: Vec<migrate::Step>) -> Result<(), DbError> {
         retried(|| async {
             let connection = self.checkout().await?;
-            let outcome = migrate::apply(&mut Unprepared(&**connection), &steps).await;
+            let mut session = Unprepared(&**connection);
+            let outcome = self
+                .alone(&connection, migrate::apply(&mut session, &steps))
+                .await;
             self.ended(connection, outcome, true).await
         })
         .await
@@ -175,6 +205,29 @@ impl PostgresDatabase {
         outcome
     }
 
+    /// Does `work`, unless somebody else's transaction is open on the connection.
+    ///
+    /// Looking takes no round trip: both are sent in this order, and in a transaction
+    /// the look fails, upon which the server refuses what comes behind.
+    async fn alone<T>(
+        &self,
+        connection: &ClientWrapper,
+        work: impl Future<Output = Result<T, Failure>> + Send,
+    ) -> Result<T, Failure> {
+        if !self.borrowed {
+            return work.await;
+        }
+        let look = connection.batch_execute(session::NO_TRANSACTION);
+        let (looked, outcome) = future::join(look, work).await;
+        let found = looked.as_ref().err().and_then(tokio_postgres::Error::code);
+        match found {
+            Some(&SqlState::INVALID_TEXT_REPRESENTATION | &SqlState::IN_FAILED_SQL_TRANSACTION) => {
+                Err(Failure::occupied())
+            }
+            _ => outcome,
+        }
+    }
+
     async fn count(&self, on: &ClientWrapper, statement: &Rendered<'_>) -> Result<u64, Failure> {
         let count = if self.prepared {
             Prepared(on).count(statement).await
@@ -220,43 +273,57 @@ impl PostgresDatabase {
 impl Runner for PostgresDatabase {
     async fn run(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
         let connection = self.checkout().await?;
-        let mut outcome = self.count(&connection, statement).await;
-        if self.is_stale(&outcome) {
+        let work = async {
+            let outcome = self.count(&connection, statement).await;
+            if !self.is_stale(&outcome) {
+                return outcome;
+            }
             connection.statement_cache.clear();
-            outcome = self.count(&connection, statement).await;
-        }
+            self.count(&connection, statement).await
+        };
+        let outcome = self.alone(&connection, work).await;
         self.ended(connection, outcome, false).await
     }
 
     async fn read(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let connection = self.checkout().await?;
-        let mut outcome = self.rows(&connection, statement).await;
-        if self.is_stale(&outcome) {
+        let work = async {
+            let outcome = self.rows(&connection, statement).await;
+            if !self.is_stale(&outcome) {
+                return outcome;
+            }
             connection.statement_cache.clear();
-            outcome = self.rows(&connection, statement).await;
-        }
+            self.rows(&connection, statement).await
+        };
+        let outcome = self.alone(&connection, work).await;
         self.ended(connection, outcome, false).await
     }
 
     async fn run_batch(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
         let connection = self.checkout().await?;
-        let mut outcome = self.batch(&connection, statements).await;
-        if self.is_stale(&outcome) && connection.batch_execute("ROLLBACK").await.is_ok() {
+        let work = async {
+            let outcome = self.batch(&connection, statements).await;
+            if !self.is_stale(&outcome) || connection.batch_execute("ROLLBACK").await.is_err() {
+                return outcome;
+            }
             connection.statement_cache.clear();
-            outcome = self.batch(&connection, statements).await;
-        }
+            self.batch(&connection, statements).await
+        };
+        let outcome = self.alone(&connection, work).await;
         self.ended(connection, outcome, true).await
     }
 
     async fn run_once(&self, statement: &Rendered<'_>) -> Result<u64, Failure> {
         let connection = self.checkout().await?;
-        let outcome = Unprepared(&**connection).count(statement).await;
+        let mut session = Unprepared(&**connection);
+        let outcome = self.alone(&connection, session.count(statement)).await;
         self.ended(connection, outcome, false).await
     }
 
     async fn read_once(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
         let connection = self.checkout().await?;
-        let outcome = Unprepared(&**connection).rows(statement).await;
+        let mut session = Unprepared(&**connection);
+        let outcome = self.alone(&connection, session.rows(statement)).await;
         self.ended(connection, outcome, false).await
     }
 }

@@ -45,7 +45,7 @@ pub(crate) enum Rerun {
     /// A statement that the connection keeps no longer fits the schema, or the
     /// server forgot it; to be prepared anew on the same connection.
     StalePlan,
-    /// Somebody else left the connection in a failed transaction.
+    /// Somebody else left the connection in a transaction.
     Elsewhere,
 }
 
@@ -70,6 +70,15 @@ impl Failure {
         Self {
             broken: true,
             ..Self::ours(error)
+        }
+    }
+
+    /// The connection is in a transaction that somebody else left open.
+    pub(crate) fn occupied() -> Self {
+        let message = "a connection was given back to the pool with a transaction open";
+        Self {
+            rerun: Rerun::Elsewhere,
+            ..Self::ours(DbError::new(Kind::Other, message).not_applied())
         }
     }
 

@@ -24,6 +24,16 @@ pub(crate) trait Session: Send {
     ) -> impl Future<Output = Result<Vec<Row>, Failure>> + Send;
 }
 
+/// Fails where a transaction was open before it, and so ends that for all that follows.
+///
+/// Another user of the pool may have left it open, and what is run in it is committed
+/// by nobody. A statement that comes alone has its transaction begin with it.
+pub(crate) const NO_TRANSACTION: &str = "\
+SELECT (CASE
+    WHEN pg_catalog.now() = pg_catalog.statement_timestamp() THEN '0'
+    ELSE 'somebody gave this connection back with a transaction open'
+END)::pg_catalog.int4";
+
 /// Begins a transaction.
 pub(crate) async fn begin<S: Session>(session: &mut S) -> Result<(), Failure> {
     session.command("BEGIN").await.map_err(Failure::not_applied)

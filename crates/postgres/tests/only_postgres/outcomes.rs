@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use duebox_postgres::{Database, DbError, Outcome, Statement};
+use duebox_postgres::uuid::Uuid;
+use duebox_postgres::{
+    Database, DbError, Outcome, PendingReceiptStore, PostgresDatabase, Statement,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::place::{Place, every_way, with_port};
+use crate::place::{Place, every_way, tokio_at, with_port};
 use crate::proxy::address;
 
 async fn place() -> Place {
@@ -18,6 +21,10 @@ async fn place() -> Place {
 
 fn insert(id: &str) -> Statement {
     Statement::new("INSERT INTO state (id) VALUES (?)").bind(id)
+}
+
+fn insert_read(id: &str) -> Statement {
+    Statement::new("INSERT INTO state (id) VALUES (?) RETURNING id").bind(id)
 }
 
 /// A pooler whose server is gone: once it is armed it passes a `COMMIT` on, keeps the
@@ -134,7 +141,7 @@ pub(crate) async fn what_may_commit_in_its_middle_is_run_once() {
         ] {
             let statement = Statement::new(sql.clone());
             for (name, db) in every_way(&place.url(), 1).await {
-                // This way every statement has a transaction of its own.
+                // This way every statement has a transaction of its prepared.
                 let rows = i64::from(name != "sqlx, unprepared");
                 let name = format!("{name} {code} {sql}");
                 let answer = db.execute(&statement).await;
@@ -171,6 +178,66 @@ async fn told<T: std::fmt::Debug>(
     };
     assert_eq!(error.outcome(), outcome, "{name}: {error}");
     place.run("DELETE FROM state").await;
+}
+
+/// As after a `BEGIN` of the service's own that nothing ended.
+pub(crate) async fn a_transaction_that_somebody_left_open_takes_nothing() {
+    let place = place().await;
+    let pool = tokio_at(&place.url(), 1).await.pool().clone();
+    let prepared = PostgresDatabase::from_pool(pool);
+    let unprepared = prepared.clone().with_prepared_statements(false);
+    let leave = async |sql: &str| {
+        let connection = prepared.pool().get().await.expect("a connection");
+        // The last of them fails.
+        let _ = connection.batch_execute(sql).await;
+    };
+    let committed = "SELECT count(*) FROM state";
+    for (way, db) in [&prepared, &unprepared].into_iter().enumerate() {
+        for left in ["BEGIN", "BEGIN; SELECT 1", "BEGIN; SELECT 1 / 0"] {
+            place.run("DELETE FROM state").await;
+            // Whether what is run is prepared on that connection.
+            for is_kept in [true, false] {
+                let name = |what: &str| format!("{what} {is_kept}");
+                let leave = async || {
+                    if is_kept {
+                        for statement in [insert("kept"), insert_read("kept")] {
+                            db.query(&statement).await.expect("an insert");
+                            place.run("DELETE FROM state WHERE id = 'kept'").await;
+                        }
+                    }
+                    leave(left).await;
+                };
+                leave().await;
+                db.execute(&insert(&name("one"))).await.expect("an insert");
+                leave().await;
+                let block = format!(
+                    "DO $$ BEGIN INSERT INTO state VALUES ('{}'); COMMIT; END $$",
+                    name("block")
+                );
+                db.execute(&Statement::new(block)).await.expect("a block");
+                leave().await;
+                let batch = [insert(&name("a")), insert(&name("b"))];
+                db.batch_atomic(&batch).await.expect("a batch");
+                leave().await;
+                let looked_at = [insert(&name("c")).expect_rows(1)];
+                db.batch_atomic(&looked_at).await.expect("a batch");
+                leave().await;
+                let rows = db.query(&insert_read(&name("query"))).await;
+                let rows = rows.expect("a query");
+                assert_eq!(rows.len(), 1);
+                assert_eq!(place.idle_in_transaction().await, 0, "{way} {left}");
+            }
+            assert_eq!(place.number(committed).await, 12, "{way} {left}");
+        }
+    }
+    leave("BEGIN").await;
+    prepared.migrate().await.expect("migrate");
+    assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
+    leave("BEGIN").await;
+    let receipts = prepared.receipts();
+    receipts.erase_owner(Uuid::nil()).await.expect("erase");
+    assert_eq!(place.idle_in_transaction().await, 0);
+    place.close().await;
 }
 
 /// What fails before anything of it ran is certain for those too.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use duebox_postgres::tokio_postgres::Config;
 use duebox_postgres::tokio_postgres::config::Host;
 use duebox_postgres::{
-    Database, DbError, Kind, Outbox, Outcome, PendingReceiptStore, SqlxPostgresDatabase, Statement,
+    Database, DbError, Kind, Outbox, Outcome, PendingReceiptStore, PostgresDatabase,
+    SqlxPostgresDatabase, Statement,
 };
 
 use crate::place::{Place, at, server, sqlx_pool, tokio_at};
@@ -214,9 +215,14 @@ pub(crate) async fn everything_works_on_tokio_postgres() {
         .await
         .with_prepared_statements(false);
     db.migrate().await.expect("migrate");
-    everything(Arc::new(db.clone()), Arc::new(db.receipts())).await;
-    assert_eq!(place.number("SELECT sum(n) FROM state").await, 8 * 80);
-    assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
+    // As its own pool, and as one of the service's that it looks after others in.
+    let borrowed = PostgresDatabase::from_pool(db.pool().clone()).with_prepared_statements(false);
+    for db in [&db, &borrowed] {
+        everything(Arc::new(db.clone()), Arc::new(db.receipts())).await;
+        assert_eq!(place.number("SELECT sum(n) FROM state").await, 8 * 80);
+        assert_eq!(place.number("SELECT count(*) FROM outbox").await, 0);
+        place.run("DELETE FROM state").await;
+    }
 
     let mut client = db.pool().get().await.expect("a connection");
     let transaction = client.transaction().await.expect("begin");
