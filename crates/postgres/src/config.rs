@@ -152,7 +152,7 @@ impl PostgresOptions {
             .create_timeout(Some(self.connect_timeout))
             .build()
             .map_err(|_| DbError::invalid("the pool of connections cannot be made"))?;
-        Ok(PostgresDatabase::from_pool(pool).with_prepared_statements(self.prepared))
+        Ok(PostgresDatabase::with_own_pool(pool).with_prepared_statements(self.prepared))
     }
 
     /// What a connection is made with.
