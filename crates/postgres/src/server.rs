@@ -10,6 +10,7 @@ pub(crate) const NOW: &str = "SELECT clock_timestamp() AS now";
 pub(crate) const QUESTION: &str = "\
 SELECT
     current_setting('server_version_num')::int AS version,
+    current_setting('server_encoding') AS encoding,
     current_setting('standard_conforming_strings') AS backslashes";
 
 /// The oldest server that is supported, as `server_version_num` has it.
@@ -26,6 +27,14 @@ pub(crate) fn examine(rows: &[Row]) -> Result<(), DbError> {
         let major = version / 10_000;
         return Err(unsupported(format!(
             "unsupported server: PostgreSQL {major} is older than 13"
+        )));
+    }
+    // Of SQL_ASCII the server keeps whatever bytes it is given.
+    let encoding: String = row.get("encoding")?;
+    if encoding != "UTF8" && encoding != "SQL_ASCII" {
+        return Err(unsupported(format!(
+            "unsupported server: the database is encoded in {encoding} and cannot keep every \
+             text; make one in UTF8"
         )));
     }
     // Placeholders are looked for outside literals, which would end elsewhere.

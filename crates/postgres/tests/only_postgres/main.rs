@@ -10,6 +10,7 @@
 
 mod cancel;
 mod claims;
+mod encoding;
 mod errors;
 mod examples;
 mod outcomes;
@@ -45,6 +46,7 @@ const TESTS: &[(&str, Run)] = tests! {
         a_claim_on_sqlx, a_claim_on_sqlx_unprepared;
     claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, makes_its_plan_anew_before_long, reads_no_whole_table,
         takes_few_round_trips;
+    encoding: a_database_that_cannot_keep_every_text_is_unsupported;
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
         a_dead_server_is_no_full_pool, connecting_says_why_it_fails;
     examples: all_of_them_run;
