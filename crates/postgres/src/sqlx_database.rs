@@ -44,11 +44,10 @@ struct Shared {
 impl SqlxPostgresDatabase {
     /// Works with the connections of a pool that the service has already.
     ///
-    /// Everybody must give its connections back with no transaction open, as sqlx's own
-    /// transactions see to: after a `BEGIN` that was sent as SQL and that nothing ended,
-    /// what this handle runs on that connection is not committed. sqlx does not tell,
-    /// and to look would take a round trip a call. Where that may happen, let
-    /// `PgPoolOptions::after_release` send `ROLLBACK`, or close the connection.
+    /// Use sqlx's transactions on its connections, which end when they are dropped, and
+    /// send no `BEGIN` as SQL: where nothing ended that, what this handle runs on the
+    /// connection is not committed. sqlx does not tell, and to look would take a round
+    /// trip a call.
     ///
     /// sqlx logs what the server says unasked, and the notice of a trigger may hold
     /// values of a row: set `client_min_messages` to `warning`, as by

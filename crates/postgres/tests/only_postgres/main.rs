@@ -51,7 +51,8 @@ const TESTS: &[(&str, Run)] = tests! {
         a_dead_server_is_no_full_pool, connecting_says_why_it_fails;
     examples: all_of_them_run;
     outcomes: a_connection_that_ends_behind_the_commit_is_unknown, what_may_commit_in_its_middle_is_run_once,
-        what_cannot_run_at_all_is_not_applied, a_transaction_that_somebody_left_open_takes_nothing;
+        what_cannot_run_at_all_is_not_applied, a_transaction_that_somebody_left_open_takes_nothing,
+        a_transaction_of_sqlx_that_was_dropped_takes_nothing;
     pgbouncer: everything_works_on_tokio_postgres, everything_works_on_sqlx,
         prepared_statements_are_refused_with_the_cure;
     receipts: the_settings_of_a_session_change_nothing,

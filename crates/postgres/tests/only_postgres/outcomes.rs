@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use duebox_postgres::uuid::Uuid;
 use duebox_postgres::{
-    Database, DbError, Outcome, PendingReceiptStore, PostgresDatabase, Statement,
+    Database, DbError, Outcome, PendingReceiptStore, PostgresDatabase, SqlxPostgresDatabase,
+    Statement,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::place::{Place, every_way, tokio_at, with_port};
+use crate::place::{Place, every_way, sqlx_pool, tokio_at, with_port};
 use crate::proxy::address;
 
 async fn place() -> Place {
@@ -236,6 +237,32 @@ pub(crate) async fn a_transaction_that_somebody_left_open_takes_nothing() {
     leave("BEGIN").await;
     let receipts = prepared.receipts();
     receipts.erase_owner(Uuid::nil()).await.expect("erase");
+    assert_eq!(place.idle_in_transaction().await, 0);
+    place.close().await;
+}
+
+/// On a pool of sqlx, where nobody looks, the transactions of sqlx see to it.
+pub(crate) async fn a_transaction_of_sqlx_that_was_dropped_takes_nothing() {
+    let place = place().await;
+    let pool = sqlx_pool(&place.url(), 1);
+    let prepared = SqlxPostgresDatabase::from_pool(pool.clone());
+    let unprepared = prepared.clone().with_prepared_statements(false);
+    for (number, db) in [&prepared, &unprepared].into_iter().enumerate() {
+        let transaction = pool.begin().await.expect("begin");
+        drop(transaction);
+        db.execute(&insert(&format!("a{number}")))
+            .await
+            .expect("an insert");
+        let mut transaction = pool.begin().await.expect("begin");
+        duebox_postgres::execute(&mut *transaction, &Statement::new("SELECT 1 / 0"))
+            .await
+            .expect_err("a failure");
+        drop(transaction);
+        db.execute(&insert(&format!("b{number}")))
+            .await
+            .expect("an insert");
+    }
+    assert_eq!(place.number("SELECT count(*) FROM state").await, 4);
     assert_eq!(place.idle_in_transaction().await, 0);
     place.close().await;
 }
