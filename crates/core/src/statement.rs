@@ -259,6 +259,7 @@ impl Statement {
             sql,
             placeholders,
             class,
+            runs_others,
         } = lex(dialect, source)
             .map_err(|error| DbError::invalid(format!("read a statement: {error}")))?;
         if placeholders != values.len() {
@@ -293,6 +294,7 @@ impl Statement {
                 sql,
                 values,
                 expected_rows: self.expected_rows,
+                runs_others,
             },
             class,
         ))
@@ -337,6 +339,7 @@ pub struct Rendered<'a> {
     sql: Cow<'a, str>,
     values: &'a [Value],
     expected_rows: Option<u64>,
+    runs_others: bool,
 }
 
 impl Rendered<'_> {
@@ -381,6 +384,28 @@ impl Rendered<'_> {
     #[must_use]
     pub fn expected_rows(&self) -> Option<u64> {
         self.expected_rows
+    }
+
+    /// Whether it may run other statements, which may commit in its middle or
+    /// leave a transaction open: `CALL`, `DO` of PostgreSQL, `EXECUTE`, a `SET` of
+    /// MySQL that sets more than variables of the user's own, and on MySQL every
+    /// kind of statement that is not known.
+    ///
+    /// An adapter does not run such a statement again, takes no error for the end
+    /// of all that it did, and gives its connection to nobody else.
+    ///
+    /// ```
+    /// use duebox_core::{Dialect, Statement};
+    ///
+    /// let call = Statement::new("/* nightly */ CALL tidy()");
+    /// assert!(call.render(Dialect::MySql)?.runs_others());
+    /// let plain = Statement::new("DELETE FROM t WHERE note = 'CALL tidy()'");
+    /// assert!(!plain.render(Dialect::MySql)?.runs_others());
+    /// # Ok::<(), duebox_core::DbError>(())
+    /// ```
+    #[must_use]
+    pub fn runs_others(&self) -> bool {
+        self.runs_others
     }
 
     /// Holds the number of rows touched against

@@ -63,6 +63,13 @@ const MYSQL_NAMED: [&str; 21] = [
     "USE",
 ];
 
+/// Of those that no batch may hold on MySQL and MariaDB, the ones that run no
+/// other statement and leave no transaction open. Whatever is new is not here.
+const MYSQL_ALONE: [&str; 11] = [
+    "ALTER", "ANALYZE", "CHECK", "CREATE", "DROP", "GRANT", "LOAD", "OPTIMIZE", "RENAME", "REVOKE",
+    "TRUNCATE",
+];
+
 const SQLITE_ALONE: [&str; 4] = ["PRAGMA", "VACUUM", "ATTACH", "DETACH"];
 
 /// What a session keeps after a rollback.
@@ -72,6 +79,7 @@ const POSTGRES_ALONE: [&str; 2] = ["DISCARD", "DEALLOCATE"];
 pub(super) struct Classifier {
     dialect: Dialect,
     class: Class,
+    runs_others: bool,
     /// The first word is still to come.
     heading: bool,
     /// The executable comment of the last token before the first word.
@@ -99,6 +107,7 @@ impl Classifier {
         Self {
             dialect,
             class: Class::Ordinary,
+            runs_others: false,
             heading: true,
             comment: 0,
             follow: Follow::Nothing,
@@ -107,6 +116,12 @@ impl Classifier {
 
     pub(super) const fn class(&self) -> Class {
         self.class
+    }
+
+    /// Whether it may run other statements, which may commit in its middle or
+    /// leave a transaction open.
+    pub(super) const fn runs_others(&self) -> bool {
+        self.runs_others
     }
 
     pub(super) fn feed(&mut self, token: &Token, text: &str) {
@@ -129,6 +144,9 @@ impl Classifier {
     }
 
     fn raise(&mut self, class: Class) {
+        if let (Dialect::MySql, Class::NotInBatch(word)) = (self.dialect, class) {
+            self.runs_others |= !MYSQL_ALONE.contains(&word);
+        }
         self.class = self.class.max(class);
     }
 
@@ -143,6 +161,7 @@ impl Classifier {
         }
         match self.dialect {
             Dialect::Postgres => {
+                self.runs_others |= find(&["CALL", "DO", "EXECUTE"]).is_some();
                 if let Some(word) = find(&POSTGRES_ALONE) {
                     self.raise(Class::NotInBatch(word));
                 } else if find(&["PREPARE"]).is_some() {

@@ -43,6 +43,8 @@ pub(crate) struct Lexed<'a> {
     pub(crate) placeholders: usize,
     /// What the statement does to a transaction.
     pub(crate) class: Class,
+    /// It may run other statements.
+    pub(crate) runs_others: bool,
 }
 
 /// Finds the placeholders of `sql` and writes them as `dialect` reads them.
@@ -104,6 +106,7 @@ pub(crate) fn lex_with_casts<'a, 'c>(
         sql: rewritten.finish(end.unwrap_or(sql.len())),
         placeholders,
         class: classifier.class(),
+        runs_others: classifier.runs_others(),
     })
 }
 

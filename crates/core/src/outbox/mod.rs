@@ -165,6 +165,12 @@ impl Outbox {
     /// Like [`enqueue_statement`](Self::enqueue_statement), but touches no row
     /// while a row of that id is there, also when it is being inserted at the
     /// same moment.
+    ///
+    /// On MySQL and MariaDB it is an `INSERT IGNORE`, which also touches no row, and
+    /// says so with the same 0, where a `CHECK` or a foreign key that the service
+    /// added to the table refuses the row. Where there is one, use
+    /// [`enqueue_statement`](Self::enqueue_statement) and take
+    /// [`Kind::Conflict`](crate::Kind::Conflict) for a row that is there.
     #[must_use]
     pub fn enqueue_once_statement(
         &self,

@@ -36,9 +36,11 @@ const ENQUEUE_ONCE: &str = "\
 INSERT INTO {table} (id, topic, payload, subject, created_at, next_attempt_at)
 VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING";
-// Differs from Postgres: the values were checked before, so a duplicate key is
-// the one error that IGNORE can pass over; ON DUPLICATE KEY UPDATE would count
-// a row that it left alone where the driver asks for rows found.
+// Differs from Postgres: ON DUPLICATE KEY UPDATE would count a row that it left
+// alone as one that it inserted, where the driver asks for rows found. The values
+// were checked before, so in the table as it is made a duplicate key is the one
+// error that IGNORE can pass over. It also passes over what was added since: a
+// CHECK, a foreign key, a column without a default.
 const ENQUEUE_ONCE_MYSQL: &str = "\
 INSERT IGNORE INTO {table} (id, topic, payload, subject, created_at, next_attempt_at)
 VALUES (?, ?, ?, ?, ?, ?)";

@@ -193,3 +193,46 @@ fn each_executable_comment_may_hold_the_first_word() {
     );
     class(Postgres, "/*! COMMIT */ SELECT 1", Class::Ordinary);
 }
+
+#[test]
+fn what_runs_other_statements_is_told_wherever_its_first_word_stands() {
+    let runs_others = |dialect, sql: &str| crate::lex::lex(dialect, sql).unwrap().runs_others;
+    for sql in [
+        "CALL p()",
+        "/* x */ call p()",
+        "-- x\nCALL p()",
+        "# x\nCALL p()",
+        "/*! CALL p() */",
+        "/*!50000 CALL */ p()",
+        "/*M!100000 CREATE */ CALL p()",
+        "EXECUTE IMMEDIATE 'CALL p()'",
+        "EXECUTE s USING @a",
+        "SET STATEMENT max_statement_time = 1 FOR CALL p()",
+        "SET @a = 1, SESSION sql_mode = ''",
+        "USE d",
+        "WHATEVER IS NEW",
+    ] {
+        assert!(runs_others(MySql, sql), "{sql}");
+    }
+    for sql in [
+        "SELECT 'CALL p()'",
+        "(SELECT 1)",
+        "INSERT INTO t VALUES ('x') -- CALL p()",
+        "SET @a = 1",
+        "CREATE TABLE t (n INT)",
+        "/*!50000 DROP TABLE t */",
+        "SHOW TABLES",
+    ] {
+        assert!(!runs_others(MySql, sql), "{sql}");
+    }
+    for sql in [
+        "CALL p()",
+        "do $$ begin end $$",
+        "EXECUTE s",
+        "-- x\nCALL p()",
+    ] {
+        assert!(runs_others(Postgres, sql), "{sql}");
+    }
+    assert!(!runs_others(Postgres, "VACUUM"));
+    assert!(!runs_others(Sqlite, "PRAGMA user_version"));
+}
