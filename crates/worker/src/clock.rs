@@ -273,4 +273,19 @@ mod tests {
         time.advance(MS);
         early.await;
     }
+
+    #[test]
+    fn no_source_of_this_crate_reads_the_clock_of_the_machine() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        let mut read = 0;
+        for file in std::fs::read_dir(folder).expect("the sources") {
+            let path = file.expect("a file").path();
+            let text = std::fs::read_to_string(&path).expect("a text");
+            for clock in [["Utc", "::now"], ["System", "Time"], ["Local", "::now"]] {
+                assert!(!text.contains(&clock.concat()), "{}", path.display());
+            }
+            read += 1;
+        }
+        assert!(read > 20, "{read} files");
+    }
 }
