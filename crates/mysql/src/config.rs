@@ -41,7 +41,8 @@ SET SESSION
     sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
     SESSION autocommit = 1,
     SESSION completion_type = 'NO_CHAIN',
-    SESSION sql_safe_updates = 0";
+    SESSION sql_safe_updates = 0,
+    SESSION sql_select_limit = 18446744073709551615";
 
 /// A connection that was idle for longer is asked whether it is still there.
 const PING_AFTER: Duration = Duration::from_millis(100);

@@ -40,9 +40,10 @@ impl MySqlDatabase {
     /// are.
     ///
     /// At first use it is checked that they have `autocommit` on, the character
-    /// set `utf8mb4` (as is sqlx's default), neither `NO_BACKSLASH_ESCAPES` nor
-    /// `ANSI_QUOTES` in `sql_mode`, and on MariaDB `sql_safe_updates` off; if not,
-    /// every call is [`Kind::Unsupported`].
+    /// set `utf8mb4` (as is sqlx's default), no `sql_select_limit`, none of
+    /// `NO_BACKSLASH_ESCAPES`, `ANSI_QUOTES` and `EMPTY_STRING_IS_NULL` in
+    /// `sql_mode`, and on MariaDB `sql_safe_updates` off; if not, every call is
+    /// [`Kind::Unsupported`].
     #[must_use]
     pub fn from_pool(pool: MySqlPool) -> Self {
         Self::new(pool, true)
@@ -107,11 +108,7 @@ impl MySqlDatabase {
             execute(session.connection(), statement).await
         };
         let answer = run.await;
-        match &answer {
-            Ok(_) => session.settle(),
-            Err(failure) => session.settle_after(failure).await,
-        }
-        answer
+        settled(session, statement, answer).await
     }
 
     async fn query_once(&self, statement: &Rendered<'_>) -> Result<Vec<Row>, Failure> {
@@ -123,23 +120,10 @@ impl MySqlDatabase {
             }
             query(session.connection(), statement, None).await
         };
-        let answer = run.await.map_err(|failure| {
-            // To read again does no harm.
-            let lost = reads && failure.error.kind() == Kind::Unavailable;
-            if lost {
-                Failure {
-                    unheard: true,
-                    ..failure.map(DbError::not_applied)
-                }
-            } else {
-                failure
-            }
-        });
-        match &answer {
-            Ok(_) => session.settle(),
-            Err(failure) => session.settle_after(failure).await,
-        }
-        answer
+        // One that reads is not run again when its answer is lost: it may call
+        // functions that write.
+        let answer = run.await;
+        settled(session, statement, answer).await
     }
 
     async fn batch_once(&self, statements: &[Rendered<'_>]) -> Result<Vec<u64>, Failure> {
@@ -176,6 +160,22 @@ impl MySqlDatabase {
         let answer = run.await;
         end(session, answer).await
     }
+}
+
+/// Gives the session back after a statement outside of a transaction of ours, or
+/// closes it where others could inherit something of the statement.
+async fn settled<T>(
+    session: Session,
+    statement: &Rendered<'_>,
+    answer: Result<T, Failure>,
+) -> Result<T, Failure> {
+    match &answer {
+        Ok(_) if statement.runs_others() => session.close_after_others().await?,
+        Ok(_) => session.settle(),
+        Err(_) if statement.runs_others() => {}
+        Err(failure) => session.settle_after(failure).await,
+    }
+    answer
 }
 
 async fn execute_expecting(

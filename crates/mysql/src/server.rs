@@ -17,6 +17,7 @@ SELECT
     CONVERT(@@version USING utf8mb4) AS version,
     CAST(@@max_allowed_packet AS UNSIGNED) AS max_allowed_packet,
     CAST(@@autocommit AS UNSIGNED) AS autocommit,
+    CAST(@@sql_select_limit AS UNSIGNED) AS select_limit,
     CAST(@@sql_safe_updates AS UNSIGNED) AS safe_updates,
     CONVERT(@@sql_mode USING utf8mb4) AS sql_mode,
     CONVERT(CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@character_set_results) USING utf8mb4) AS charsets";
@@ -36,6 +37,14 @@ impl Server {
                 "the pool's sessions have autocommit off; turn it on".into(),
             ));
         }
+        // It would cut what is read back after a write, unseen. So many rows are
+        // never read.
+        let limit: Option<u64> = row.try_get("select_limit").ok();
+        if limit.is_none_or(|limit| limit < u64::from(u32::MAX)) {
+            return Err(unsupported(
+                "the pool's sessions have a sql_select_limit; set it to its default".into(),
+            ));
+        }
         // There MariaDB takes a join from a list of ids for one of a whole table.
         if text("version").contains("MariaDB")
             && row.try_get::<u64, _>("safe_updates").ok() != Some(0)
@@ -44,9 +53,14 @@ impl Server {
                 "the pool's sessions have sql_safe_updates on; turn it off".into(),
             ));
         }
-        // Statements are read with the rules of their absence.
+        // Statements are read with the rules of the absence of the first two; the
+        // third makes NULL of an empty text, to which nothing compares.
         let modes = text("sql_mode");
-        for mode in ["NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"] {
+        for mode in [
+            "NO_BACKSLASH_ESCAPES",
+            "ANSI_QUOTES",
+            "EMPTY_STRING_IS_NULL",
+        ] {
             if modes.split(',').any(|set| set == mode) {
                 return Err(unsupported(format!(
                     "the pool's sessions have {mode} in sql_mode; take it out"

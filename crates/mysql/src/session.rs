@@ -75,6 +75,23 @@ impl Session {
         self.settle();
     }
 
+    /// After a statement that may have run others. The session is closed, since it
+    /// may be in a transaction, without `autocommit` or in another database.
+    ///
+    /// The server says whether it is in a transaction by refusing to shape the next.
+    pub(crate) async fn close_after_others(mut self) -> Result<(), Failure> {
+        match self.command(ISOLATE).await {
+            Err(failure) if failure.error.code() == Some(IN_A_TRANSACTION) => {
+                Err(Failure::ours(DbError::new(
+                    Kind::Unsupported,
+                    "a statement left a transaction open, which was rolled back; use \
+                     batch_atomic, or a transaction of your own driver",
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a text of ours that binds nothing and returns nothing.
     pub(crate) async fn command(&mut self, sql: &'static str) -> Result<(), Failure> {
         let answer = self.connection().execute(sql).await;
@@ -155,6 +172,8 @@ impl Session {
 }
 
 const ISOLATE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+/// `ER_CANT_CHANGE_TX_CHARACTERISTICS`
+const IN_A_TRANSACTION: &str = "1568";
 const BEGIN: &str = "START TRANSACTION READ WRITE";
 const ISOLATE_BEGIN: &str =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION READ WRITE";
@@ -293,10 +312,9 @@ fn shrink(connection: &mut MySqlConnection, statement: &Rendered<'_>) {
     }
 }
 
-/// A procedure may have committed before it failed.
+/// What runs others may have committed before it failed.
 fn procedure(statement: &Rendered<'_>, error: DbError) -> DbError {
-    let head = statement.sql().trim_start().as_bytes();
-    if head.len() >= 4 && head[..4].eq_ignore_ascii_case(b"CALL") {
+    if statement.runs_others() {
         error.unknown()
     } else {
         error

@@ -23,7 +23,7 @@ const NOW: &str = "2026-03-02T00:00:00.000000Z";
 const LATER: &str = "2026-03-03T00:00:00.000000Z";
 
 /// A handle with one connection, through a slow link.
-async fn slow(of: &TestDatabase, delay: Duration, link: &Arc<Link>) -> MySqlDatabase {
+pub(crate) async fn slow(of: &TestDatabase, delay: Duration, link: &Arc<Link>) -> MySqlDatabase {
     let url = of.url();
     let (user, rest) = url.split_once('@').expect("a user");
     let (address, path) = rest.split_once('/').expect("a database");
@@ -55,7 +55,7 @@ async fn no_transaction_stays(of: &TestDatabase, admin: &mut MySqlConnection) {
     panic!("a transaction stays open");
 }
 
-async fn count(of: &TestDatabase, sql: &str) -> i64 {
+pub(crate) async fn count(of: &TestDatabase, sql: &str) -> i64 {
     let mut connection = of.raw().await;
     sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
         .fetch_one(&mut connection)

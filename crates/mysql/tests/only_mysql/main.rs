@@ -11,9 +11,11 @@ mod failures;
 mod locks;
 mod login;
 mod migrations;
+mod outcomes;
 mod pools;
 mod proxy;
 mod receipts;
+mod settings;
 mod sizes;
 mod soak;
 mod transactions;
@@ -74,8 +76,10 @@ fn main() -> ExitCode {
             locks::tests(),
             login::tests(),
             migrations::tests(),
+            outcomes::tests(),
             pools::tests(),
             receipts::tests(),
+            settings::tests(),
             sizes::tests(),
             soak::tests(),
             transactions::tests(),

@@ -10,6 +10,7 @@ tests!(migrations:
     many_processes_migrate_at_once,
     tables_of_another_tool_are_recognised,
     tables_that_lack_something_are_refused_by_name,
+    a_table_that_was_dropped_is_made_again,
     an_outbox_in_another_database_is_migrated_there,
     a_user_with_the_least_privileges_migrates_what_is_migrated
 );
@@ -114,6 +115,30 @@ async fn tables_that_lack_something_are_refused_by_name(server: Server) {
             .expect("migrate another");
         of.drop().await;
     }
+}
+
+async fn a_table_that_was_dropped_is_made_again(server: Server) {
+    let of = TestDatabase::new(server, "").await;
+    let db = of.connect(1).await;
+    db.migrate().await.expect("migrate");
+    let mut raw = of.raw().await;
+    let outbox = Outbox::new("outbox");
+    for round in 0..2 {
+        run(&mut raw, "DROP TABLE outbox, pending_receipts").await;
+        db.migrate().await.expect("migrate again");
+        let row = outbox.enqueue_statement("a", "t", "p", None, "2026-03-01T00:00:00Z");
+        assert_eq!(db.execute(&row).await.expect("enqueue"), 1, "{round}");
+        let receipts = Statement::new("SELECT ticket FROM pending_receipts");
+        assert!(db.query(&receipts).await.expect("query").is_empty());
+    }
+    // It is noted once, and what took its name is told.
+    let noted = Statement::new("SELECT target FROM duebox_migrations");
+    assert_eq!(db.query(&noted).await.expect("query").len(), 2);
+    run(&mut raw, "ALTER TABLE outbox DROP COLUMN last_error").await;
+    let error = db.migrate().await.expect_err("another table");
+    assert_eq!(error.kind(), Kind::Schema, "{error}");
+    assert!(error.to_string().contains("last_error"), "{error}");
+    of.drop().await;
 }
 
 async fn an_outbox_in_another_database_is_migrated_there(server: Server) {

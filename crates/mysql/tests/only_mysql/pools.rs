@@ -1,8 +1,8 @@
-//! A pool of the caller's own, and sessions with settings of all kinds.
+//! A pool of the caller's own and one of ours, and what they meet in use.
 
 use std::time::Duration;
 
-use duebox_mysql::sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use duebox_mysql::sqlx::mysql::MySqlPoolOptions;
 use duebox_mysql::sqlx::{self, AssertSqlSafe, Executor, MySqlPool};
 use duebox_mysql::{Database, Kind, MySqlDatabase, Outbox, Outcome, Statement};
 
@@ -11,8 +11,6 @@ use crate::tests;
 
 tests!(pools:
     the_callers_sessions_keep_their_isolation,
-    an_outbox_works_whatever_the_sessions_settings,
-    sessions_that_cannot_do_are_refused_before_anything_runs,
     our_own_pool_is_strict_and_read_committed,
     a_connection_that_the_server_closed_is_noticed,
     a_lock_that_is_not_granted_undoes_the_whole_batch,
@@ -36,7 +34,7 @@ pub(crate) async fn pool(of: &TestDatabase, connections: u32, setting: &'static 
         .expect("connect")
 }
 
-async fn with_outbox(of: &TestDatabase) -> (MySqlDatabase, Outbox) {
+pub(crate) async fn with_outbox(of: &TestDatabase) -> (MySqlDatabase, Outbox) {
     let db = of.connect(4).await;
     let outbox = Outbox::new("outbox");
     db.migrate_outbox(&outbox).await.expect("migrate");
@@ -94,142 +92,6 @@ async fn the_callers_sessions_keep_their_isolation(server: Server) {
         );
         transaction.rollback().await.expect("roll back");
     }
-    of.drop().await;
-}
-
-async fn an_outbox_works_whatever_the_sessions_settings(server: Server) {
-    let settings = [
-        "SET SESSION sql_mode = '', time_zone = '+13:00'",
-        "SET SESSION sql_mode = 'ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,NO_ZERO_DATE,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
-        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY",
-        "SET SESSION completion_type = 'CHAIN', sql_select_limit = 1000",
-        "SET SESSION sql_auto_is_null = 1, unique_checks = 1, time_zone = '-11:30'",
-    ];
-    for setting in settings {
-        // A default character set that can hold no emoji.
-        let of = TestDatabase::new(server, "CHARACTER SET latin1").await;
-        let (_, outbox) = with_outbox(&of).await;
-        let portable = Outbox::new("portable");
-        let db = MySqlDatabase::from_pool(pool(&of, 2, setting).await);
-        let make = Statement::new(portable.create_table_sql());
-        if setting.contains("READ ONLY") {
-            of.connect(1)
-                .await
-                .execute(&make)
-                .await
-                .expect("make the table");
-        } else {
-            db.execute(&make).await.expect("make the table");
-        }
-        for outbox in [outbox, portable] {
-            let payload = "{\"é\": \"😀\\\\ '\\\"\"} ";
-            let rows = [
-                outbox.enqueue_statement(
-                    "Job-A",
-                    "t😀",
-                    payload,
-                    Some("ж "),
-                    "2026-01-15T23:00:00+05:30",
-                ),
-                outbox.enqueue_statement(
-                    "job-a",
-                    "T😀",
-                    "",
-                    Some("Ж "),
-                    "2026-01-15T17:30:00.000001Z",
-                ),
-            ];
-            db.batch_atomic(&rows).await.expect(setting);
-            let late = outbox.enqueue_statement("late", "t", "p", None, "2026-01-15T17:30:01Z");
-            assert_eq!(db.execute(&late).await.expect(setting), 1);
-            let again = outbox.enqueue_once_statement("late", "t", "p", None, DAY);
-            assert_eq!(db.execute(&again).await.expect(setting), 0);
-
-            let until = "2026-01-15T18:00:00Z";
-            let first = outbox
-                .claim_due(&db, "2026-01-15T17:30:00Z", until, 10)
-                .await
-                .expect(setting);
-            assert_eq!(first.len(), 1, "{setting}");
-            let record = &first[0];
-            assert_eq!(
-                (
-                    &*record.id,
-                    &*record.topic,
-                    &*record.payload,
-                    record.subject.as_deref()
-                ),
-                ("Job-A", "t😀", payload, Some("ж "))
-            );
-            assert_eq!(record.created_at, "2026-01-15T17:30:00.000000Z");
-            let now = "2026-01-15T17:30:00.999999Z";
-            let second = outbox.claim_due(&db, now, until, 10).await.expect(setting);
-            assert_eq!(second.len(), 1);
-            assert_eq!((&*second[0].id, &*second[0].payload), ("job-a", ""));
-            let lease = second[0].lease.clone();
-            let held = outbox.complete_claimed(&db, &[lease]).await.expect(setting);
-            assert!(held[0].is_held());
-            let lease = first[0].lease.clone();
-            let held = outbox
-                .release_claimed(&db, &[lease], now)
-                .await
-                .expect(setting);
-            assert!(held[0].is_held());
-            assert_eq!(outbox.erase_subject(&db, "ж", 10).await.expect(setting), 0);
-            assert_eq!(outbox.erase_subject(&db, "ж ", 10).await.expect(setting), 1);
-            let stats = outbox.stats(&db, NOW).await.expect(setting);
-            assert_eq!(
-                (stats.due, stats.leased, stats.waiting),
-                (1, 0, 0),
-                "{setting}"
-            );
-        }
-        // A batch with nothing behind it leaves no transaction, chained or not.
-        db.batch_atomic(&[Statement::new("DELETE FROM outbox WHERE id = 'late'")])
-            .await
-            .expect(setting);
-        let rest = of.connect(1).await;
-        let gone = rest
-            .query(&Statement::new("SELECT id FROM outbox"))
-            .await
-            .expect(setting);
-        assert!(gone.is_empty(), "{setting}");
-        of.drop().await;
-    }
-}
-
-async fn sessions_that_cannot_do_are_refused_before_anything_runs(server: Server) {
-    let of = TestDatabase::new(server, "").await;
-    let (_, outbox) = with_outbox(&of).await;
-    let settings = [
-        ("SET SESSION sql_mode = 'ANSI'", "ANSI_QUOTES"),
-        (
-            "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'",
-            "NO_BACKSLASH_ESCAPES",
-        ),
-        ("SET SESSION autocommit = 0", "autocommit"),
-        ("SET NAMES latin1", "utf8mb4"),
-    ];
-    let safe = ("SET SESSION sql_safe_updates = 1", "sql_safe_updates");
-    let safe = (server.name == "mariadb").then_some(safe);
-    for (setting, named) in settings.into_iter().chain(safe) {
-        let db = MySqlDatabase::from_pool(pool(&of, 2, setting).await);
-        for _ in 0..2 {
-            let row = outbox.enqueue_statement("a", "t", "p", None, DAY);
-            let error = db.batch_atomic(&[row]).await.expect_err(setting);
-            assert_eq!(
-                (error.kind(), error.outcome()),
-                (Kind::Unsupported, Outcome::NotApplied)
-            );
-            assert!(error.to_string().contains(named), "{error}");
-        }
-    }
-    let options: MySqlConnectOptions = of.url().parse().expect("an address");
-    // Of our own sessions it is we who set these.
-    let options =
-        duebox_mysql::MySqlOptions::from_driver(options.charset("latin1").set_names(false));
-    let db = options.connect().await.expect("connect");
-    assert_eq!(outbox.stats(&db, NOW).await.expect("stats").due, 0);
     of.drop().await;
 }
 

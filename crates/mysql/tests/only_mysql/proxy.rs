@@ -12,6 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) struct Link {
     /// Once a `COMMIT` was sent, nothing comes back and the link ends.
     pub(crate) cut_at_commit: AtomicBool,
+    /// Likewise once the value `cut-here` was sent.
+    pub(crate) cut_at_mark: AtomicBool,
 }
 
 /// Carries connections to `target` with a delay each way; gives the port.
@@ -37,6 +39,11 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, delay: Duration, li
             read = client.read(&mut from_client) => {
                 let Ok(length @ 1..) = read else { return };
                 let sent = &from_client[..length];
+                if link.cut_at_mark.load(Ordering::SeqCst)
+                    && sent.windows(8).any(|word| word == b"cut-here")
+                {
+                    cut = true;
+                }
                 if link.cut_at_commit.load(Ordering::SeqCst)
                     && sent.windows(7).any(|word| word == b"COMMIT ")
                 {

@@ -219,7 +219,7 @@ async fn the_settings_of_the_sessions_change_nothing(server: Server) {
         "SET SESSION sql_mode = 'TRADITIONAL,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT', time_zone = '-11:30'",
         "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "SET SESSION completion_type = 'CHAIN', sql_select_limit = 100",
+        "SET SESSION completion_type = 'CHAIN', group_concat_max_len = 4",
     ];
     for setting in settings {
         let (of, _, ours) = migrated(server).await;
