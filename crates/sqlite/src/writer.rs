@@ -14,8 +14,9 @@ use crate::job::{Alone, Job, Message, gone};
 use crate::undo::Scope;
 use crate::{busy, connection, error};
 
-/// How long the thread looks for its next message before it sleeps.
-const LOOK: Duration = Duration::from_micros(100);
+/// How long the thread looks for its next message before it sleeps, as long as
+/// messages have come so soon one after the other.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Opens the database on a thread of its own and returns the queue to it. The
 /// thread ends when the last sender does.
@@ -47,6 +48,8 @@ pub(crate) struct Writer {
     progress: Instant,
     /// The version of the schema, and how its transactions may be shared.
     pub(crate) sharing: Option<(i64, Option<Scope>)>,
+    /// Whether the next message is likely to come soon.
+    soon: bool,
 }
 
 impl Writer {
@@ -57,6 +60,7 @@ impl Writer {
             queue,
             progress: Instant::now(),
             sharing: None,
+            soon: false,
         }
     }
 
@@ -76,16 +80,23 @@ impl Writer {
     /// Who was just answered often has the next one at once: a drainer
     /// completes what it claimed. To sleep and be woken takes longer than to
     /// look a while.
-    fn next(&self) -> Option<Message> {
+    fn next(&mut self) -> Option<Message> {
         let since = Instant::now();
-        while since.elapsed() < LOOK {
+        while self.soon && since.elapsed() < LOOK {
             match self.queue.try_recv() {
                 Ok(message) => return Some(message),
                 Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => thread::yield_now(),
+                Err(TryRecvError::Empty) => {
+                    for _ in 0..64 {
+                        std::hint::spin_loop();
+                    }
+                    thread::yield_now();
+                }
             }
         }
-        self.queue.recv().ok()
+        let message = self.queue.recv().ok();
+        self.soon = since.elapsed() < LOOK;
+        message
     }
 
     /// The connection, in autocommit mode.
