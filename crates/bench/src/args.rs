@@ -20,7 +20,7 @@ duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
                      repeated; those of an outbox unless it is said
   --rows N           drain, many, cursor, receipts, tickets: how many (100000)
   --batch N          rows of a claim, and of an INSERT of many (100)
-  --drainers N       drain, many: how many at once (1 on sqlite, else 4)
+  --drainers N       drain, many: how many at once (4)
   --repeat N         how often each figure is measured (5)
   --waiting N        flat, receipt-plans: the large backlog (1000000)
   --delayed N        flat: rows that are not yet due (200000)
@@ -68,7 +68,7 @@ impl Args {
     /// `None` if help was asked for.
     pub(crate) fn parse() -> Fallible<Option<Self>> {
         let mut parser = lexopt::Parser::from_env();
-        let (mut kind, mut drainers, mut leased) = (None, None, None);
+        let (mut kind, mut leased) = (None, None);
         let mut args = Self {
             kind: Kind::Sqlite,
             url: None,
@@ -76,7 +76,7 @@ impl Args {
             scenarios: Vec::new(),
             rows: 100_000,
             batch: 100,
-            drainers: 1,
+            drainers: 4,
             repeat: 5,
             waiting: 1_000_000,
             delayed: 200_000,
@@ -100,7 +100,7 @@ impl Args {
                 Long("scenario") => args.scenarios.push(parser.value()?.string()?),
                 Long("rows") => args.rows = parser.value()?.parse()?,
                 Long("batch") => args.batch = parser.value()?.parse()?,
-                Long("drainers") => drainers = Some(parser.value()?.parse()?),
+                Long("drainers") => args.drainers = parser.value()?.parse()?,
                 Long("repeat") => args.repeat = parser.value()?.parse()?,
                 Long("waiting") => args.waiting = parser.value()?.parse()?,
                 Long("delayed") => args.delayed = parser.value()?.parse()?,
@@ -114,7 +114,6 @@ impl Args {
         }
         args.kind = kind.ok_or("which --engine?")?;
         let on_server = args.kind != Kind::Sqlite;
-        args.drainers = drainers.unwrap_or(if on_server { 4 } else { 1 });
         args.leased = leased.unwrap_or(if on_server { 50_000 } else { 100_000 });
         for (name, count) in [
             ("rows", args.rows),
