@@ -45,7 +45,7 @@ pub(crate) fn child() -> Option<ExitCode> {
                 let record = job.record();
                 // One write, so that a line is there as a whole or not at all.
                 println!("{} {} {}", record.id, record.claims, record.lapses);
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..20))).await;
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..150))).await;
             });
         let worker = worker.start().await.expect("start");
         // It ends by being killed.
@@ -206,9 +206,15 @@ async fn processes_that_are_killed_under_load_lose_nothing(stage: Arc<Stage>) {
             .collect();
         enqueued += 50;
         enqueue(&*stage.db, &stage, &clock, "t", ids).await;
-        let first = reports.next().await;
-        let process = first.process;
-        began.entry(first.id.clone()).or_default().push(first);
+        let of_these = format!("r{:06}", enqueued - 50);
+        let process = loop {
+            let first = reports.next().await;
+            let (process, is_one) = (first.process, first.id >= of_these);
+            began.entry(first.id.clone()).or_default().push(first);
+            if is_one {
+                break process;
+            }
+        };
         let victim = &mut children[process];
         let before = Instant::now();
         victim.kill().await.expect("kill");
