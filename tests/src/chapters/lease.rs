@@ -12,8 +12,8 @@ use crate::context::{assert_refused, at, at_micros, ids, numbered};
 mod ending;
 
 use ending::{
-    a_completed_row_stays_gone, a_parked_row_is_never_claimed, a_release_counts_nothing,
-    a_reschedule_counts_nothing, a_retry_counts_and_keeps_its_error,
+    a_completed_row_stays_gone, a_note_is_kept_and_ends_nothing, a_parked_row_is_never_claimed,
+    a_release_counts_nothing, a_reschedule_counts_nothing, a_retry_counts_and_keeps_its_error,
     a_stale_holder_changes_nothing, a_stale_lease_beside_the_current_one_changes_nothing,
     an_extension_never_shortens, an_id_used_again_is_fenced_by_its_time,
     fenced_calls_answer_each_lease_in_order,
@@ -37,6 +37,7 @@ chapter!(lease:
     a_reschedule_counts_nothing,
     a_release_counts_nothing,
     an_extension_never_shortens,
+    a_note_is_kept_and_ends_nothing,
     a_parked_row_is_never_claimed,
     an_id_used_again_is_fenced_by_its_time,
     a_late_commit_is_claimed_though_newer_rows_were,

@@ -267,6 +267,33 @@ pub(super) async fn an_extension_never_shortens(cx: Arc<Context>) {
     assert_eq!(cx.complete(&lease[0]).await, LeaseOutcome::Held);
 }
 
+pub(super) async fn a_note_is_kept_and_ends_nothing(cx: Arc<Context>) {
+    cx.enqueue("a", &at(0)).await;
+    let (db, outbox) = (&*cx.db, &cx.outbox);
+    let stale = [cx.claim_one(&at(0), &at(10)).await.lease];
+    let lease = [cx.claim_one(&at(11), &at(70)).await.lease];
+    let before = cx.entry("a").await;
+    let noted = outbox.note_claimed(db, &lease, "runs\talone").await;
+    assert_eq!(noted.expect("note"), [LeaseOutcome::Held]);
+    let row = cx.entry("a").await;
+    assert_eq!(row.last_error.as_deref(), Some("runs alone"));
+    assert_eq!((row.attempts, row.lapses), (before.attempts, before.lapses));
+    assert_eq!(row.locked_until, before.locked_until);
+    assert_eq!(
+        (row.next_attempt_at, row.failed_at),
+        (before.next_attempt_at, None)
+    );
+
+    let lost = outbox.note_claimed(db, &stale, "late").await;
+    assert_eq!(lost.expect("note"), [LeaseOutcome::Lost]);
+    assert_eq!(
+        cx.entry("a").await.last_error.as_deref(),
+        Some("runs alone")
+    );
+    let ended = outbox.complete_claimed(db, &lease).await;
+    assert_eq!(ended.expect("complete"), [LeaseOutcome::Held]);
+}
+
 pub(super) async fn a_parked_row_is_never_claimed(cx: Arc<Context>) {
     const END: &str = "9999-12-31T23:59:59.999999Z";
     cx.enqueue("by-time", END).await;
