@@ -125,20 +125,20 @@ fn open(options: &SqliteOptions, create: bool) -> Result<Connection, DbError> {
     set_up().map_err(|error| {
         let error = error::sort(&error).not_applied();
         match (&options.place, error.code()) {
-            (Place::File(path), Some("SQLITE_CANTOPEN")) => no_file(path).unwrap_or(error),
+            (Place::File(path), Some("SQLITE_CANTOPEN")) => no_file(path, create).unwrap_or(error),
             _ => error,
         }
     })
 }
 
 /// Why a file cannot be opened, if no other try can change that.
-fn no_file(path: &Path) -> Option<DbError> {
+fn no_file(path: &Path, create: bool) -> Option<DbError> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let why = if path.is_dir() {
         "the path of the database is a folder; give that of a file in it"
     } else if folder.is_some_and(|folder| !folder.exists()) {
         "the folder of the database file does not exist; make it first"
-    } else if !path.exists() {
+    } else if !create && !path.exists() {
         "the database file does not exist and was not to be made"
     } else {
         return None;
