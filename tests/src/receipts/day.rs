@@ -149,7 +149,7 @@ async fn a_day_ends_with_no_ticket_left_and_every_device_judged_rightly(cx: Arc<
         *provider.now.lock().expect("now") = now;
         // The provider fails from 10 to 11 o'clock.
         let down = (at(36_000)..at(39_600)).contains(&now);
-        *provider.down.lock().expect("down") = down;
+        provider.fails(down);
         if now == at(8 * 3_600) {
             // The second poller takes a batch, asks, and is killed.
             let poll = poll_pending_receipts(&Silent, &*second, &devices, now, limit(50));

@@ -17,12 +17,14 @@ use super::chapter;
 use super::context::{
     ReceiptContext, at, limit, many, names, owned, owner, receipt, sent, ticket, token,
 };
-use super::provider::{DELIVERED, Devices, GONE, Provider, TOO_BIG};
+use super::provider::{DELIVERED, Devices, GONE, Provider, Refusing, TOO_BIG};
 
 chapter!(polling:
     what_settles_is_counted_and_deleted,
     a_device_registered_anew_after_the_send_stays,
     a_failure_at_any_call_loses_no_ticket,
+    a_registry_that_fails_keeps_the_tickets_of_dead_devices,
+    a_source_that_fails_keeps_every_ticket,
     a_poll_that_is_dropped_loses_no_ticket,
     pollers_at_once_settle_each_ticket_once,
 );
@@ -195,6 +197,41 @@ async fn a_failure_at_any_call_loses_no_ticket(cx: Arc<ReceiptContext>) {
             world.assert_settled(&cx, &what).await;
         }
     }
+}
+
+async fn a_registry_that_fails_keeps_the_tickets_of_dead_devices(cx: Arc<ReceiptContext>) {
+    for (name, error) in [
+        ("busy", PushStoreError::Busy),
+        ("broken", PushStoreError::Internal),
+    ] {
+        let now = at(2 * 86_400);
+        let world = fill(&*cx.store, &format!("{name}-"), now).await;
+        let registry = Refusing(error);
+        let failed =
+            poll_pending_receipts(&world.provider, &*cx.store, &registry, now, limit(100)).await;
+        let counts = failed.expect_err(name).poll;
+        let told = (counts.taken, counts.delivered, counts.rejected, counts.gone);
+        assert_eq!(told, (5, 1, 1, 0), "{name}");
+        let again = world.poll(&*cx.store, now + RECEIPT_POLL_DELAY).await;
+        assert_eq!(again.expect(name).invalidated, 1, "{name}");
+        world.assert_settled(&cx, name).await;
+    }
+}
+
+async fn a_source_that_fails_keeps_every_ticket(cx: Arc<ReceiptContext>) {
+    let now = at(2 * 86_400);
+    let world = fill(&*cx.store, "", now).await;
+    world.provider.fails(true);
+    let failed = world.poll(&*cx.store, now).await;
+    let counts = failed.expect_err("a source that fails").poll;
+    assert_eq!((counts.taken, counts.unsettled, counts.purged), (5, 5, 0));
+    world.provider.fails(false);
+    let again = world.poll(&*cx.store, now + RECEIPT_POLL_DELAY).await;
+    let counts = again.expect("poll");
+    assert_eq!((counts.taken, counts.deleted, counts.purged), (5, 3, 1));
+    world
+        .assert_settled(&cx, "after a source that failed")
+        .await;
 }
 
 async fn a_poll_that_is_dropped_loses_no_ticket(cx: Arc<ReceiptContext>) {

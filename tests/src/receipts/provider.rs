@@ -48,6 +48,11 @@ impl Provider {
         let fate = Fate { ready_at, status };
         self.fates.lock().expect("fates").insert(ticket, fate);
     }
+
+    /// From now on every request fails, or none.
+    pub(super) fn fails(&self, down: bool) {
+        *self.down.lock().expect("down") = down;
+    }
 }
 
 impl PushReceiptSource for Provider {
@@ -117,5 +122,18 @@ impl DeviceRegistry for Devices {
             }
             Ok(stopped)
         })
+    }
+}
+
+/// A registry that fails every call.
+pub(super) struct Refusing(pub(super) PushStoreError);
+
+impl DeviceRegistry for Refusing {
+    fn invalidate(
+        &self,
+        _: Vec<DeviceToken>,
+        _: DateTime<Utc>,
+    ) -> PushFuture<'_, Result<u64, PushStoreError>> {
+        Box::pin(std::future::ready(Err(self.0)))
     }
 }
