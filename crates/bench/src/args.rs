@@ -15,12 +15,15 @@ duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
   --engine ENGINE    sqlite, postgres, mysql or mariadb
   --url URL          the server, with a database that nothing else uses
   --dir DIR          sqlite: where the files go, on a disk (the working directory)
-  --scenario NAME    of an outbox: drain, enqueue, many, flat or cursor; of push
-                     receipts: receipts, tickets, takers or receipt-plans; may be
+  --scenario NAME    of an outbox: drain, enqueue, many, flat, cursor or worker; of
+                     push receipts: receipts, tickets, takers or receipt-plans; may be
                      repeated; those of an outbox unless it is said
   --rows N           drain, many, cursor, receipts, tickets: how many (100000)
   --batch N          rows of a claim, and of an INSERT of many (100)
   --drainers N       drain, many: how many at once (4)
+  --workers N        worker: how many (2)
+  --claim N          worker: rows of a claim (1024 on mysql, else 512); four times as
+                     many handlers run at once
   --repeat N         how often each figure is measured (5)
   --waiting N        flat, receipt-plans: the large backlog (1000000)
   --delayed N        flat: rows that are not yet due (200000)
@@ -53,6 +56,8 @@ pub(crate) struct Args {
     pub(crate) rows: u64,
     pub(crate) batch: u64,
     pub(crate) drainers: usize,
+    pub(crate) workers: usize,
+    pub(crate) claim: usize,
     pub(crate) repeat: usize,
     pub(crate) waiting: u64,
     pub(crate) delayed: u64,
@@ -68,7 +73,7 @@ impl Args {
     /// `None` if help was asked for.
     pub(crate) fn parse() -> Fallible<Option<Self>> {
         let mut parser = lexopt::Parser::from_env();
-        let (mut kind, mut leased) = (None, None);
+        let (mut kind, mut leased, mut claim) = (None, None, None);
         let mut args = Self {
             kind: Kind::Sqlite,
             url: None,
@@ -77,6 +82,8 @@ impl Args {
             rows: 100_000,
             batch: 100,
             drainers: 4,
+            workers: 2,
+            claim: 512,
             repeat: 5,
             waiting: 1_000_000,
             delayed: 200_000,
@@ -101,6 +108,8 @@ impl Args {
                 Long("rows") => args.rows = parser.value()?.parse()?,
                 Long("batch") => args.batch = parser.value()?.parse()?,
                 Long("drainers") => args.drainers = parser.value()?.parse()?,
+                Long("workers") => args.workers = parser.value()?.parse()?,
+                Long("claim") => claim = Some(parser.value()?.parse()?),
                 Long("repeat") => args.repeat = parser.value()?.parse()?,
                 Long("waiting") => args.waiting = parser.value()?.parse()?,
                 Long("delayed") => args.delayed = parser.value()?.parse()?,
@@ -115,10 +124,14 @@ impl Args {
         args.kind = kind.ok_or("which --engine?")?;
         let on_server = args.kind != Kind::Sqlite;
         args.leased = leased.unwrap_or(if on_server { 50_000 } else { 100_000 });
+        // As each engine does best.
+        args.claim = claim.unwrap_or(if args.kind == Kind::MySql { 1_024 } else { 512 });
         for (name, count) in [
             ("rows", args.rows),
             ("batch", args.batch),
             ("drainers", args.drainers as u64),
+            ("workers", args.workers as u64),
+            ("claim", args.claim as u64),
             ("repeat", args.repeat as u64),
         ] {
             if count == 0 {
@@ -126,7 +139,7 @@ impl Args {
             }
         }
         if args.scenarios.is_empty() {
-            args.scenarios = ["drain", "enqueue", "many", "flat", "cursor"]
+            args.scenarios = ["drain", "enqueue", "many", "flat", "cursor", "worker"]
                 .map(str::to_owned)
                 .into();
         }

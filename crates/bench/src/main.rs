@@ -47,6 +47,7 @@ async fn run(args: &Args) -> Fallible<()> {
             "many" => scenario::many(&*engine, args).await?,
             "flat" => scenario::flat(&*engine, args).await?,
             "cursor" => scenario::cursor(&*engine, args).await?,
+            "worker" => scenario::worker(&*engine, args).await?,
             "receipts" => scenario::receipts::by_batch(&*engine, args).await?,
             "tickets" => scenario::receipts::in_one_call(&*engine, args).await?,
             "takers" => scenario::receipts::takers(&*engine, args).await?,

@@ -74,6 +74,13 @@ pub(crate) async fn drain(engine: &dyn Engine, args: &Args) -> Measured {
     Ok((settings, series))
 }
 
+/// Claims and completes all rows by hand-written SQL.
+pub(super) async fn by_hand(engine: &dyn Engine, args: &Args, batch: u64) -> Fallible<f64> {
+    let mut args = args.clone();
+    args.batch = batch;
+    drain_once(engine, &args, Way::ByHand).await
+}
+
 fn naive_rows(args: &Args) -> u64 {
     (args.rows / NAIVE_PART).max(1)
 }

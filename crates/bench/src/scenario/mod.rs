@@ -7,12 +7,14 @@ mod flat;
 mod many;
 pub(crate) mod receipts;
 mod watch;
+mod worker;
 
 pub(crate) use self::cursor::cursor;
 pub(crate) use self::drain::drain;
 pub(crate) use self::enqueue::enqueue;
 pub(crate) use self::flat::flat;
 pub(crate) use self::many::many;
+pub(crate) use self::worker::worker;
 
 use duebox_sqlite::chrono::{DateTime, Duration, Utc};
 use duebox_sqlite::{Enqueue, format_time};
