@@ -5,7 +5,8 @@ use std::io::{self, BufRead, BufReader};
 use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::{Notify, mpsc};
+use duebox_worker::Worker;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::Error;
@@ -48,7 +49,7 @@ pub(crate) async fn take(
     accounts: &Accounts,
     counters: &Arc<Counters>,
     screen: &Screen,
-    nudge: &Arc<Notify>,
+    worker: &Worker,
 ) -> Result<(), Error> {
     let mut lines = lines(input)?;
     let mut under_way = JoinSet::new();
@@ -68,14 +69,15 @@ pub(crate) async fn take(
                 if under_way.len() >= UNDER_WAY {
                     finish_one(&mut under_way).await?;
                 }
-                let (accounts, counters, nudge) =
-                    (accounts.clone(), counters.clone(), nudge.clone());
+                let (accounts, counters, nudger) =
+                    (accounts.clone(), counters.clone(), worker.nudger());
+                let now = worker.clock().now();
                 under_way.spawn(async move {
-                    match accounts.sign_up(&sign_up).await? {
+                    match accounts.sign_up(&sign_up, now).await? {
                         SignedUp::AlreadyThere => counters.already_there.add(1),
                         SignedUp::New => {
                             counters.new.add(1);
-                            nudge.notify_one();
+                            nudger.nudge();
                         }
                     }
                     Ok(())

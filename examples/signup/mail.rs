@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::greeting::greeting;
 use crate::sign_up::{Plan, SignUp};
 
+/// The topic of the outbox rows whose payload is a [`Welcome`].
+pub(crate) const TOPIC: &str = "mail.welcome";
 const SENDER: (&str, &str) = ("Duebox example", "welcome@signup.example.com");
 const MESSAGE_ID_DOMAIN: &str = "signup.example.com";
 

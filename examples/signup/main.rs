@@ -5,14 +5,15 @@
 //! ```
 //!
 //! For each sign-up one batch inserts the account and enqueues its mail, so that there is no
-//! account without a mail and no mail without an account. Drainers claim the mails that are due,
-//! deliver each into a Maildir, and complete it. The program may be killed at any moment and
+//! account without a mail and no mail without an account. A worker delivers the mails that are
+//! due into a Maildir. The program may be killed at any moment and
 //! started again with the same input: accounts that are there stay as they are, and a mail that was
 //! claimed comes back when its lease ends. If the kill fell between a delivery and its completion,
 //! that mail is written once more, with the same `Message-ID`.
 
 mod accounts;
 mod address;
+mod database;
 mod drain;
 mod greeting;
 mod intake;
@@ -30,14 +31,10 @@ mod tests;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use std::time::{Duration, Instant};
 
 use self::accounts::Accounts;
-use self::drain::Drainer;
+use self::drain::Mailer;
 use self::maildir::Maildir;
 use self::options::{HELP, Input, Mode, Options};
 use self::progress::{Counters, Screen};
@@ -60,6 +57,7 @@ async fn main() -> ExitCode {
         }
         Mode::Run(input) => run(input.clone(), &options).await,
         Mode::Verify(file) => verify(file.as_deref(), &options).await,
+        Mode::Drop => drop_all(&options).await,
     };
     match finished {
         Ok(true) => ExitCode::SUCCESS,
@@ -71,10 +69,11 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn open(data: &Path) -> Result<(Accounts, Arc<Maildir>), Error> {
-    let maildir = Maildir::open(data.join("Maildir"))
-        .map_err(|error| format!("{}: {error}", data.join("Maildir").display()))?;
-    let accounts = Accounts::open(&data.join("signup.db")).await?;
+async fn open(options: &Options) -> Result<(Accounts, Arc<Maildir>), Error> {
+    let folder = options.data.join("Maildir");
+    let maildir =
+        Maildir::open(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let accounts = Accounts::open(&options.url(), options.name.as_deref()).await?;
     Ok((accounts, Arc::new(maildir)))
 }
 
@@ -82,43 +81,24 @@ async fn open(data: &Path) -> Result<(Accounts, Arc<Maildir>), Error> {
 async fn run(input: Input, options: &Options) -> Result<bool, Error> {
     let started = Instant::now();
     let screen = Screen::new(options.quiet);
-    let (accounts, maildir) = open(&options.data).await?;
+    let (accounts, maildir) = open(options).await?;
     let counters = Arc::new(Counters::default());
-    let nudge = Arc::new(Notify::new());
-    let last = Arc::new(AtomicBool::new(false));
-
-    let mut drainers = JoinSet::new();
-    for number in 1..=options.drainers {
-        let drainer = Drainer {
-            accounts: accounts.clone(),
-            maildir: maildir.clone(),
-            counters: counters.clone(),
-            nudge: nudge.clone(),
-            last: last.clone(),
-            lease: options.lease,
-            name: format!("signup {} drainer {number}", std::process::id()),
-        };
-        drainers.spawn(drainer.run());
-    }
-    let take = async {
-        intake::take(input, &accounts, &counters, &screen, &nudge).await?;
-        last.store(true, Ordering::Release);
-        nudge.notify_waiters();
-        Ok(())
+    let mailer = Mailer {
+        maildir,
+        counters: counters.clone(),
     };
-    let drain = async {
-        while let Some(drainer) = drainers.join_next().await {
-            drainer??;
-        }
-        Ok(())
+    let worker = drain::worker(&accounts, mailer, options).start().await?;
+    let work = async {
+        intake::take(input, &accounts, &counters, &screen, &worker).await?;
+        drain::finish(&worker, &accounts).await
     };
-    let work = async { tokio::try_join!(take, drain) };
-    let worked: Result<_, Error> = tokio::select! {
-        worked = work => worked,
+    let ended: Result<_, Error> = tokio::select! {
+        ended = work => ended,
         never = screen.show(&counters, &accounts) => match never {},
     };
     screen.clear();
-    worked?;
+    ended?;
+    worker.shutdown(Duration::from_secs(10)).await?;
 
     let parked = accounts.stats().await?.parked;
     println!("lines read          {}", counters.read);
@@ -130,16 +110,22 @@ async fn run(input: Input, options: &Options) -> Result<bool, Error> {
     println!("failed deliveries   {}", counters.failed);
     println!("mails set aside     {parked}");
     println!("seconds             {:.1}", started.elapsed().as_secs_f64());
-    println!("accounts and mails are in {}", options.data.display());
+    println!("mails are in        {}", options.data.display());
     Ok(parked == 0)
 }
 
 async fn verify(file: Option<&Path>, options: &Options) -> Result<bool, Error> {
-    if !options.data.join("signup.db").exists() {
+    if options.database.is_none() && !options.data.join("signup.db").exists() {
         return Err(format!("there is no signup.db in {}", options.data.display()).into());
     }
-    let (accounts, maildir) = open(&options.data).await?;
+    let (accounts, maildir) = open(options).await?;
     let findings = verify::verify(&accounts, &maildir, file).await?;
     print!("{findings}");
     Ok(findings.is_whole())
+}
+
+async fn drop_all(options: &Options) -> Result<bool, Error> {
+    let (accounts, _) = open(options).await?;
+    accounts.drop_all().await?;
+    Ok(true)
 }

@@ -14,11 +14,15 @@ usage: signup [options] FILE     take the sign-ups of a file, one JSON object a 
        signup --verify [options] [FILE]
                                  check that every account has its mail, and that
                                  every sign-up of the file has its account
+       signup --drop [options]   drop the tables
 
 options:
-  --data DIR       where signup.db and the Maildir are kept [signup-data]
-  --drainers N     how many deliver mails side by side, 1 to 64 [2]
-  --lease SECONDS  how long a mail waits if its drainer dies, 1 to 3600 [10]
+  --data DIR       where the Maildir is kept [signup-data]
+  --database URL   sqlite:FILE, postgres://… or mysql://… [sqlite:DIR/signup.db]
+  --name NAME      what the names of the tables begin with, if there are several
+                   sets of them in one database
+  --deliveries N   how many mails are delivered side by side, 1 to 64 [2]
+  --lease SECONDS  how long a mail waits if its process dies, 1 to 3600 [10]
   --quiet          print no progress and no refused lines
   --help           print this
 ";
@@ -28,6 +32,7 @@ pub(crate) enum Mode {
     Help,
     Run(Input),
     Verify(Option<PathBuf>),
+    Drop,
 }
 
 /// Where the sign-ups come from.
@@ -41,7 +46,10 @@ pub(crate) enum Input {
 pub(crate) struct Options {
     pub(crate) mode: Mode,
     pub(crate) data: PathBuf,
-    pub(crate) drainers: u32,
+    /// The URL, if it was given.
+    pub(crate) database: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) deliveries: usize,
     pub(crate) lease: Duration,
     pub(crate) quiet: bool,
 }
@@ -54,19 +62,25 @@ impl Options {
         let mut options = Self {
             mode: Mode::Help,
             data: PathBuf::from("signup-data"),
-            drainers: 2,
+            database: None,
+            name: None,
+            deliveries: 2,
             lease: Duration::from_secs(10),
             quiet: false,
         };
-        let (mut verify, mut input) = (false, None);
+        let (mut verify, mut drop, mut input) = (false, false, None);
         while let Some(argument) = parser.next()? {
             match argument {
                 Arg::Short('h') | Arg::Long("help") => return Ok(options),
                 Arg::Long("verify") => verify = true,
                 Arg::Long("quiet") => options.quiet = true,
                 Arg::Long("data") => options.data = parser.value()?.into(),
-                Arg::Long("drainers") => {
-                    options.drainers = parser.value()?.parse_with(|text| number(text, 64))?;
+                Arg::Long("drop") => drop = true,
+                Arg::Long("database") => options.database = Some(parser.value()?.string()?),
+                Arg::Long("name") => options.name = Some(parser.value()?.string()?),
+                Arg::Long("deliveries") => {
+                    let count = parser.value()?.parse_with(|text| number(text, 64))?;
+                    options.deliveries = count.try_into().unwrap_or(usize::MAX);
                 }
                 Arg::Long("lease") => {
                     let seconds = parser.value()?.parse_with(|text| number(text, 3600))?;
@@ -75,6 +89,13 @@ impl Options {
                 Arg::Value(path) if input.is_none() => input = Some(path),
                 other => return Err(other.unexpected()),
             }
+        }
+        if drop {
+            if verify || input.is_some() {
+                return Err("--drop takes no file and no --verify".into());
+            }
+            options.mode = Mode::Drop;
+            return Ok(options);
         }
         options.mode = match (verify, input) {
             (true, Some(path)) if path == "-" => {
@@ -86,6 +107,15 @@ impl Options {
             (false, None) => return Err("which file? say - for the standard input".into()),
         };
         Ok(options)
+    }
+}
+
+impl Options {
+    /// The URL of the database; a file in the folder unless another was given.
+    pub(crate) fn url(&self) -> String {
+        self.database
+            .clone()
+            .unwrap_or_else(|| format!("sqlite:{}", self.data.join("signup.db").display()))
     }
 }
 
@@ -110,16 +140,16 @@ mod tests {
         let options = parse("people.jsonl").expect("parses");
         assert_eq!(options.mode, Mode::Run(Input::File("people.jsonl".into())));
         assert_eq!(options.data.to_str(), Some("signup-data"));
-        assert_eq!((options.drainers, options.quiet), (2, false));
+        assert_eq!((options.deliveries, options.quiet), (2, false));
         assert_eq!(options.lease.as_secs(), 10);
     }
 
     #[test]
     fn options_stand_before_or_behind_the_file() {
-        let options = parse("--drainers=4 - --data=x --quiet --lease 3600").expect("parses");
+        let options = parse("--deliveries=4 - --data=x --quiet --lease 3600").expect("parses");
         assert_eq!(options.mode, Mode::Run(Input::Stdin));
         assert_eq!(options.data.to_str(), Some("x"));
-        assert_eq!((options.drainers, options.quiet), (4, true));
+        assert_eq!((options.deliveries, options.quiet), (4, true));
         assert_eq!(options.lease.as_secs(), 3600);
     }
 
@@ -136,8 +166,10 @@ mod tests {
             "",
             "a b",
             "--verify -",
-            "--drainers=0 a",
-            "--drainers=65 a",
+            "--deliveries=0 a",
+            "--deliveries=65 a",
+            "--drop a",
+            "--drop --verify",
             "--lease 0 a",
             "--lease 1s a",
             "--fast a",

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use duebox_sqlite::{Claim, Database, Enqueue, ListOptions, RowState, format_time};
+use duebox_sqlite::{Claim, Enqueue, ListOptions, RowState, format_time};
+use duebox_worker::testing::drain_once;
 
-use crate::drain::{Delivery, Drainer, deliver};
+use crate::drain::{self, Delivery, Mailer, deliver};
 use crate::options::{Input, Mode, Options};
 use crate::sign_up::SignUp;
 use crate::verify::Findings;
@@ -28,7 +29,9 @@ impl Folder {
         Options {
             mode: Mode::Help,
             data: self.0.clone(),
-            drainers: 2,
+            database: None,
+            name: None,
+            deliveries: 2,
             lease: Duration::from_secs(1),
             quiet: true,
         }
@@ -39,7 +42,7 @@ impl Folder {
     }
 
     async fn findings(&self, file: &Path) -> Findings {
-        let (accounts, maildir) = open(&self.0).await.expect("opens");
+        let (accounts, maildir) = open(&self.options()).await.expect("opens");
         verify::verify(&accounts, &maildir, Some(file))
             .await
             .expect("reads")
@@ -96,14 +99,14 @@ async fn two_that_run_side_by_side_share_the_accounts() {
 async fn a_mail_that_was_written_but_not_completed_is_written_again_with_the_same_message_id() {
     let folder = Folder::new("crash");
     let file = folder.one();
-    let (accounts, maildir) = open(&folder.0).await.expect("opens");
-    accounts.sign_up(&ann()).await.expect("signs up");
+    let (accounts, maildir) = open(&folder.options()).await.expect("opens");
     let now = accounts.db.now().await.expect("a time");
+    accounts.sign_up(&ann(), now).await.expect("signs up");
     let [now, then] =
         [now, now + Duration::from_secs(1)].map(|time| format_time(time).expect("a time"));
     let claimed = accounts
         .outbox
-        .claim(&accounts.db, &Claim::new(now, then))
+        .claim(&*accounts.db, &Claim::new(now, then))
         .await;
     let [record] = &claimed.expect("claims")[..] else {
         panic!("one row")
@@ -124,7 +127,7 @@ async fn a_mail_that_was_written_but_not_completed_is_written_again_with_the_sam
 async fn a_payload_that_is_no_mail_is_set_aside_and_the_others_go_out() {
     let folder = Folder::new("parked");
     let file = folder.one();
-    let (accounts, _) = open(&folder.0).await.expect("opens");
+    let (accounts, _) = open(&folder.options()).await.expect("opens");
     let now = accounts.db.now().await.expect("a time");
     let work = Enqueue::new("mail.welcome").at(now).payload("{}");
     accounts
@@ -146,30 +149,22 @@ async fn a_payload_that_is_no_mail_is_set_aside_and_the_others_go_out() {
 #[tokio::test]
 async fn a_mail_that_cannot_be_written_waits_for_another_attempt() {
     let folder = Folder::new("retry");
-    let (accounts, maildir) = open(&folder.0).await.expect("opens");
-    accounts.sign_up(&ann()).await.expect("signs up");
+    let (accounts, maildir) = open(&folder.options()).await.expect("opens");
+    let now = accounts.db.now().await.expect("a time");
+    accounts.sign_up(&ann(), now).await.expect("signs up");
     fs::remove_dir(folder.0.join("Maildir/new")).expect("is empty");
-    let drainer = Drainer {
-        accounts: accounts.clone(),
+    let mailer = Mailer {
         maildir,
         counters: Arc::default(),
-        nudge: Arc::default(),
-        last: Arc::default(),
-        lease: Duration::from_secs(1),
-        name: "test".to_owned(),
     };
-    assert!(drainer.step().await.expect("goes on"));
-    assert_eq!(
-        (
-            drainer.counters.failed.get(),
-            drainer.counters.delivered.get()
-        ),
-        (1, 0)
-    );
+    let worker = drain::worker(&accounts, mailer.clone(), &folder.options());
+    drain_once(worker).await.expect("goes on");
+    let counters = &mailer.counters;
+    assert_eq!((counters.failed.get(), counters.delivered.get()), (1, 0));
     let now = format_time(accounts.db.now().await.expect("a time")).expect("a time");
     let listed = accounts
         .outbox
-        .list(&accounts.db, &now, &ListOptions::new())
+        .list(&*accounts.db, &now, &ListOptions::new())
         .await;
     let [entry] = &listed.expect("lists")[..] else {
         panic!("one row")

@@ -1,5 +1,6 @@
-//! Measures how soon a worker starts what was enqueued, and how much it gets
-//! done beside a plain loop over the same calls.
+//! Measures how soon a worker starts what was enqueued, beside what a plain claim
+//! takes, and on PostgreSQL what it asks for while it is idle. How much it gets
+//! done is measured by the scenario `worker` of `duebox-bench`.
 //!
 //! ```text
 //! cargo run --release -p duebox-worker --example measure -- sqlite
@@ -10,14 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use duebox_core::{Claim, Database, Enqueue, Outbox, Statement, format_time, parse_time};
+use async_trait::async_trait;
+use duebox_core::chrono::{DateTime, Utc};
+use duebox_core::{
+    Claim, Database, DbError, Dialect, Enqueue, Outbox, Row, Statement, WakeFuture, WakeSink,
+    format_time,
+};
 use duebox_postgres::{PostgresDatabase, PostgresOptions, PostgresWakeSink, PostgresWakeSource};
 use duebox_worker::{Job, Nudger, Worker, WorkerBuilder};
 use tokio::sync::mpsc;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const ROWS: usize = 20_000;
 const JOBS: usize = 400;
 
 #[tokio::main]
@@ -57,13 +62,10 @@ async fn main() -> Fallible<()> {
         )
         .await?;
     }
-    for round in 1..=3 {
-        let by_loop = plain(&db, &outbox).await?;
-        let by_worker = drained(&db, &outbox).await?;
-        println!(
-            "round {round}: worker {by_worker:.0} rows/s, plain loop {by_loop:.0} rows/s, ratio {:.2}",
-            by_worker / by_loop
-        );
+    claims(&db, &outbox).await?;
+    if url.starts_with("postgres") {
+        idle(&url, &outbox).await?;
+        notifications().await?;
     }
     db.execute(&Statement::new("DROP TABLE worker_measure"))
         .await?;
@@ -99,76 +101,141 @@ async fn latency(
         took.push(at.saturating_duration_since(enqueued));
         tokio::time::sleep(Duration::from_millis(60)).await;
     }
-    took.sort_unstable();
-    println!(
-        "{what}: median {:?}, 99th {:?} of {JOBS}",
-        took[JOBS / 2],
-        took[JOBS * 99 / 100]
-    );
+    say(what, took);
     worker.shutdown(Duration::from_secs(10)).await?;
     Ok(())
 }
 
-async fn seed(db: &Arc<dyn Database>, outbox: &Outbox) -> Fallible<()> {
-    let at = parse_time("2026-01-01T00:00:00Z")?;
-    for part in 0..ROWS / 5_000 {
-        let work = (0..5_000).map(|row| {
-            Enqueue::new("t")
-                .id(format!("01J{:023}", part * 5_000 + row))
-                .payload("x".repeat(200))
-                .at(at)
-        });
-        db.execute(&outbox.enqueue_many_statement(work)).await?;
-    }
-    Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a few thousand rows")]
-fn rate(took: Duration) -> f64 {
-    ROWS as f64 / took.as_secs_f64()
-}
-
-/// Claims and completes by hundreds, on one task.
-async fn plain(db: &Arc<dyn Database>, outbox: &Outbox) -> Fallible<f64> {
-    seed(db, outbox).await?;
-    let now = db.now().await?;
-    let (now, until) = (
-        format_time(now)?,
-        format_time(now + Duration::from_mins(10))?,
-    );
-    let began = Instant::now();
-    loop {
-        let claim = Claim::new(&now, &until).limit(100);
+/// What no worker can be faster than: a plain claim of one row, and the commit
+/// of its lease, on a table that is as idle.
+async fn claims(db: &Arc<dyn Database>, outbox: &Outbox) -> Fallible<()> {
+    let mut took = Vec::new();
+    for _ in 0..JOBS {
+        let now = db.now().await?;
+        db.batch_atomic(&[outbox.enqueue(Enqueue::new("t").payload("{}").at(now))])
+            .await?;
+        let (now, until) = (
+            format_time(now)?,
+            format_time(now + Duration::from_mins(1))?,
+        );
+        let claim = Claim::new(now, until).limit(32);
+        let enqueued = Instant::now();
         let records = outbox.claim(&**db, &claim).await?;
-        if records.is_empty() {
-            return Ok(rate(began.elapsed()));
-        }
+        took.push(enqueued.elapsed());
         let leases: Vec<_> = records.into_iter().map(|record| record.lease).collect();
         outbox.complete_claimed(&**db, &leases).await?;
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    say("a plain claim", took);
+    Ok(())
+}
+
+fn say(what: &str, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    println!(
+        "{what}: median {:?}, 99th {:?} of {}",
+        took[took.len() / 2],
+        took[took.len() * 99 / 100],
+        took.len()
+    );
+}
+
+/// What an idle worker asks the database for in a minute while it listens.
+async fn idle(url: &str, outbox: &Outbox) -> Fallible<()> {
+    let counted = Arc::new(Counted {
+        db: PostgresDatabase::connect(url).await?,
+        claims: AtomicU64::new(0),
+        others: AtomicU64::new(0),
+    });
+    let source = PostgresWakeSource::new(PostgresOptions::new(url)?, outbox);
+    let worker = Worker::builder(outbox.clone(), Arc::clone(&counted) as Arc<dyn Database>)
+        .wake_on(source)
+        .handle("t", |_: Job| async {})
+        .start()
+        .await?;
+    // Until its pauses have grown to their longest.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let calls = || {
+        let claims = counted.claims.load(Ordering::Relaxed);
+        (claims, counted.others.load(Ordering::Relaxed))
+    };
+    let before = calls();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let after = calls();
+    println!(
+        "an idle worker that listens: {} claims and {} other calls a minute",
+        after.0 - before.0,
+        after.1 - before.1
+    );
+    worker.shutdown(Duration::from_secs(10)).await?;
+    Ok(())
+}
+
+/// What 10 000 nudges a second become between processes.
+async fn notifications() -> Fallible<()> {
+    const SECONDS: u64 = 5;
+    let sink = Arc::new(Sink::default());
+    let nudger = Nudger::across(Arc::clone(&sink) as Arc<dyn WakeSink>);
+    let mut each = tokio::time::interval(Duration::from_millis(1));
+    let mut nudges = 0;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(SECONDS) {
+        each.tick().await;
+        for _ in 0..10 {
+            nudger.nudge();
+            nudges += 1;
+        }
+    }
+    println!(
+        "{} nudges a second: {} notifications a second",
+        nudges / SECONDS,
+        sink.0.load(Ordering::Relaxed).div_ceil(SECONDS)
+    );
+    Ok(())
+}
+
+#[derive(Default)]
+struct Sink(AtomicU64);
+
+impl WakeSink for Sink {
+    fn wake(&self) -> WakeFuture<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// The same rows through a worker.
-async fn drained(db: &Arc<dyn Database>, outbox: &Outbox) -> Fallible<f64> {
-    seed(db, outbox).await?;
-    let done = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&done);
-    let began = Instant::now();
-    let worker = Worker::builder(outbox.clone(), Arc::clone(db))
-        .sample_every(None)
-        .concurrency(1_000)
-        .batch(500)
-        .handle("t", move |_: Job| {
-            count.fetch_add(1, Ordering::Relaxed);
-            async {}
-        })
-        .start()
-        .await?;
-    worker.settled().await?;
-    let took = began.elapsed();
-    worker.shutdown(Duration::from_secs(10)).await?;
-    if done.load(Ordering::Relaxed) < ROWS as u64 {
-        return Err("not all were drained".into());
+/// Counts the calls that a worker makes.
+struct Counted {
+    db: PostgresDatabase,
+    claims: AtomicU64,
+    others: AtomicU64,
+}
+
+#[async_trait]
+impl Database for Counted {
+    fn dialect(&self) -> Dialect {
+        self.db.dialect()
     }
-    Ok(rate(took))
+
+    async fn execute(&self, statement: &Statement) -> Result<u64, DbError> {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.db.execute(statement).await
+    }
+
+    async fn query(&self, statement: &Statement) -> Result<Vec<Row>, DbError> {
+        let claims = statement.sql().is_ok_and(|sql| sql.contains("SKIP LOCKED"));
+        let count = if claims { &self.claims } else { &self.others };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.db.query(statement).await
+    }
+
+    async fn batch_atomic(&self, statements: &[Statement]) -> Result<Vec<u64>, DbError> {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.db.batch_atomic(statements).await
+    }
+
+    async fn now(&self) -> Result<DateTime<Utc>, DbError> {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.db.now().await
+    }
 }
