@@ -68,7 +68,7 @@ impl PostgresDatabase {
     ///
     /// The driver logs what the server says unasked, at the level `INFO` of `log`. The
     /// notice of a trigger may hold values of a row, so let such a pool connect with
-    /// `client_min_messages` set to `warning`.
+    /// `client_min_messages` set to `error`.
     #[must_use]
     pub fn from_pool(pool: Pool) -> Self {
         Self {

@@ -50,7 +50,7 @@ impl SqlxPostgresDatabase {
     /// trip a call.
     ///
     /// sqlx logs what the server says unasked, and the notice of a trigger may hold
-    /// values of a row: set `client_min_messages` to `warning`, as by
+    /// values of a row: set `client_min_messages` to `error`, as by
     /// `PgConnectOptions::options`.
     #[must_use]
     pub fn from_pool(pool: PgPool) -> Self {

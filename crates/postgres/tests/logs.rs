@@ -164,6 +164,7 @@ fn look_through() {
         "with parameters: [<text>",
         "INSERT INTO pending_receipts",
         "noticed nobody",
+        "warned of nobody",
     ] {
         assert!(logged.contains(heard), "{heard} was listened to");
     }
@@ -180,13 +181,17 @@ async fn every_notice(place: &Place) {
         .run(
             "CREATE TABLE noisy (email text);
              CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql
-                 AS $$ BEGIN RAISE NOTICE 'noticed %', NEW.email; RETURN NEW; END $$;
+                 AS $$ BEGIN
+                     RAISE NOTICE 'noticed %', NEW.email;
+                     RAISE WARNING 'warned of %', NEW.email;
+                     RETURN NEW;
+                 END $$;
              CREATE TRIGGER tell BEFORE INSERT ON noisy FOR EACH ROW EXECUTE FUNCTION tell()",
         )
         .await;
     let insert = Statement::new("INSERT INTO noisy (email) VALUES (?)");
     let server = place::server().expect("a server");
-    let silent = place.url_at(&server, "%20-c%20client_min_messages%3Dwarning");
+    let silent = place.url_at(&server, "%20-c%20client_min_messages%3Derror");
     let own = every_way(&place.url(), 1).await;
     let borrowed = every_way(&silent, 1).await;
     let own = own.iter().filter(|(name, _)| !name.starts_with("sqlx"));
