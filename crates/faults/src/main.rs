@@ -6,6 +6,7 @@ mod full;
 mod history;
 mod place;
 mod plan;
+mod privacy;
 mod proxy;
 mod report;
 mod role;
@@ -21,12 +22,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::full::Disk;
 use self::place::Engine;
 use self::plan::Plan;
+use self::privacy::Privacy;
 use self::report::{Line, Table};
 use self::role::RoleArgs;
 use self::run::Stage;
@@ -45,6 +47,9 @@ struct Cli {
 enum Command {
     /// Plays histories and prints a table; exits with 1 if a promise broke.
     Histories(Histories),
+    /// Calls everything with a mark in every field, makes every error happen,
+    /// and exits with 1 if a mark is seen in any output, or after an erasure.
+    Privacy(Privacy),
     /// A process of a history.
     #[command(hide = true)]
     Process(RoleArgs),
@@ -77,19 +82,17 @@ struct Histories {
 }
 
 fn main() -> ExitCode {
-    let histories = match Cli::parse().command {
-        Command::Process(args) => {
-            role::run(&args);
-            return ExitCode::SUCCESS;
-        }
-        Command::Histories(histories) => histories,
-    };
+    let command = Cli::parse().command;
+    if let Command::Process(args) = &command {
+        role::run(args);
+        return ExitCode::SUCCESS;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime");
-    match runtime.block_on(histories.run()) {
+    match runtime.block_on(command.run()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -99,31 +102,46 @@ fn main() -> ExitCode {
     }
 }
 
-impl Histories {
+/// The engines that were asked for, or all.
+fn engines(asked: &[Engine], url: Option<&str>) -> Fallible<Vec<Engine>> {
+    let engines = match asked {
+        [] => Engine::value_variants().to_vec(),
+        asked => asked.to_vec(),
+    };
+    if url.is_some() && engines.len() > 1 {
+        return Err("a URL is for one engine".into());
+    }
+    Ok(engines)
+}
+
+impl Command {
+    /// Whether all is as it is promised.
     async fn run(&self) -> Fallible<bool> {
-        let engines = if self.engine.is_empty() {
-            vec![
-                Engine::Sqlite,
-                Engine::Postgres,
-                Engine::Mysql,
-                Engine::Mariadb,
-            ]
-        } else {
-            self.engine.clone()
-        };
-        if self.url.is_some() && engines.len() > 1 {
-            return Err("a URL is for one engine".into());
-        }
         let work = std::env::temp_dir().join(format!("duebox-faults-{}", std::process::id()));
         std::fs::create_dir_all(&work)?;
         // Servers may run as another user.
         std::fs::set_permissions(&work, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let (done, keep) = match self {
+            Self::Histories(histories) => (histories.run(&work).await, histories.keep),
+            Self::Privacy(privacy) => (privacy.run(&work).await, false),
+            Self::Process(_) => (Ok(true), false),
+        };
+        if !keep || matches!(done, Ok(true)) {
+            std::fs::remove_dir_all(&work)?;
+        }
+        done
+    }
+}
+
+impl Histories {
+    async fn run(&self, work: &Path) -> Fallible<bool> {
+        let engines = engines(&self.engine, self.url.as_deref())?;
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(1..1 << 40));
         println!("the first seed is {seed}");
         let mut table = Table::default();
         let mut terminate = signal(SignalKind::terminate())?;
         for engine in engines {
-            let stage = self.stage(engine, &work).await?;
+            let stage = self.stage(engine, work).await?;
             let line = tokio::select! {
                 line = self.on(&stage, seed) => line,
                 _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
@@ -133,9 +151,6 @@ impl Histories {
                 server.down().await?;
             }
             table.0.push(line?);
-        }
-        if table.is_clean() || !self.keep {
-            std::fs::remove_dir_all(&work)?;
         }
         print!("{table}");
         Ok(table.is_clean())

@@ -220,6 +220,14 @@ fn a_refused_unit_that_is_there_is_untrue() {
     let mut story = done();
     story.history.ops[0].answer = refused();
     story.is(Kind::Untrue);
+    let conflict = Answer::Refused {
+        kind: "conflict".to_owned(),
+        text: "a row with this key is there already".to_owned(),
+    };
+    story = story.then(enqueue("u", &[("u-0", 0)], conflict));
+    story.is(Kind::Untrue);
+    story.history.ops[0].answer = unknown();
+    story.is_sound();
 }
 
 #[test]

@@ -53,17 +53,15 @@ fn unit_itself(unit: &str, tries: &[&Op], there: bool, found: &mut Findings) {
     if done && !there {
         found.add(Kind::Lost, unit, "it was committed and is not there");
     }
-    if there && !done && !perhaps {
-        found.add(
-            Kind::Untrue,
-            unit,
-            "all tries were refused, and it is there",
-        );
-    }
     let times = tries
         .iter()
         .filter(|op| matches!(op.answer, Answer::Count(_)))
         .count();
+    // That its key is taken is a refusal too: nobody else has this unit.
+    if there && times == 0 && !perhaps {
+        let why = "all tries were refused, and it is there";
+        found.add(Kind::Untrue, unit, why);
+    }
     if times > 1 {
         found.add(Kind::Doubled, unit, "it was committed twice");
     }

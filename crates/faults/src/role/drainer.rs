@@ -16,6 +16,7 @@ pub(super) async fn run(session: &Session, random: &mut fastrand::Rng) {
         session,
         cursor: random.bool().then(ClaimCursor::new),
         began: Instant::now(),
+        former: Vec::new(),
     };
     while session.running() {
         let limit = random.u64(1..=12);
@@ -34,7 +35,9 @@ pub(super) async fn run(session: &Session, random: &mut fastrand::Rng) {
             _ => random.u64(0..15),
         };
         session.pause(work).await;
+        let leases: Vec<Lease> = records.iter().map(|record| record.lease.clone()).collect();
         drainer.end(random, records).await;
+        drainer.insist(random, leases).await;
     }
 }
 
@@ -42,6 +45,8 @@ struct Drainer<'a> {
     session: &'a Session,
     cursor: Option<ClaimCursor>,
     began: Instant,
+    /// Leases that it had, and may still take for its own.
+    former: Vec<Lease>,
 }
 
 pub(crate) fn held(lease: &Lease) -> Held {
@@ -107,6 +112,23 @@ impl Drainer<'_> {
         }
         self.retry(random, failed).await;
         self.complete(random, done).await;
+    }
+
+    /// Calls once more for leases that it had, as a stale holder does.
+    async fn insist(&mut self, random: &mut fastrand::Rng, leases: Vec<Lease>) {
+        self.former.extend(leases);
+        if random.u8(0..4) > 0 {
+            return;
+        }
+        let most = self.former.len().min(5);
+        let stale: Vec<Lease> = (0..most)
+            .map(|_| self.former.swap_remove(random.usize(0..self.former.len())))
+            .collect();
+        if random.bool() {
+            self.complete(random, stale).await;
+        } else {
+            self.retry(random, stale).await;
+        }
     }
 
     async fn complete(&self, random: &mut fastrand::Rng, leases: Vec<Lease>) {
