@@ -177,18 +177,18 @@ async fn notifications() -> Fallible<()> {
     let sink = Arc::new(Sink::default());
     let nudger = Nudger::across(Arc::clone(&sink) as Arc<dyn WakeSink>);
     let mut each = tokio::time::interval(Duration::from_millis(1));
-    let mut nudges = 0;
+    let mut sent = 0;
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(SECONDS) {
         each.tick().await;
         for _ in 0..10 {
             nudger.nudge();
-            nudges += 1;
+            sent += 1;
         }
     }
     println!(
         "{} nudges a second: {} notifications a second",
-        nudges / SECONDS,
+        sent / SECONDS,
         sink.0.load(Ordering::Relaxed).div_ceil(SECONDS)
     );
     Ok(())

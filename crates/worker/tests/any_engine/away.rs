@@ -21,14 +21,14 @@ chapter!(away:
 
 /// A database that can be out of reach, and whose clock another machine would
 /// call wrong.
-struct Far {
+pub(crate) struct Far {
     db: Arc<dyn Database>,
-    away: AtomicBool,
+    pub(crate) away: AtomicBool,
     ahead: TimeDelta,
 }
 
 impl Far {
-    fn new(db: Arc<dyn Database>, ahead: TimeDelta) -> Arc<Self> {
+    pub(crate) fn new(db: Arc<dyn Database>, ahead: TimeDelta) -> Arc<Self> {
         Arc::new(Self {
             db,
             away: AtomicBool::new(false),

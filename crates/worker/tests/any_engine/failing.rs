@@ -234,7 +234,7 @@ async fn one_row_that_fails_stops_no_other(stage: Arc<Stage>) {
 }
 
 /// Keeps panics that tests make on purpose off the screen.
-fn quiet() {
+pub(crate) fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let usual = std::panic::take_hook();

@@ -15,6 +15,7 @@ mod poison;
 mod running;
 mod stage;
 mod stopping;
+mod telemetry;
 mod wake;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         poison::TESTS,
         away::TESTS,
         kill::TESTS,
+        telemetry::TESTS,
     ];
     let mut trials = Vec::new();
     for engine in Engine::ALL {

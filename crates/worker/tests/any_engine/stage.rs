@@ -16,7 +16,18 @@ pub(crate) fn run<F>(engine: Engine, test: fn(Arc<Stage>) -> F) -> Result<(), St
 where
     F: Future<Output = ()>,
 {
-    let runtime = runtime();
+    run_on(runtime(), engine, test)
+}
+
+/// The same on this runtime.
+pub(crate) fn run_on<F>(
+    runtime: tokio::runtime::Runtime,
+    engine: Engine,
+    test: impl FnOnce(Arc<Stage>) -> F,
+) -> Result<(), String>
+where
+    F: Future<Output = ()>,
+{
     let whole = async {
         let place = Place::new(engine);
         let db = place.connect().await;
