@@ -12,9 +12,6 @@ use std::time::Duration;
 
 use duebox_sqlite::SqliteDatabase;
 
-/// Enough for a history, and quickly filled.
-const BYTES: &str = "48m";
-
 /// The disk that databases are on.
 pub(crate) struct Disk {
     pub(crate) folder: PathBuf,
@@ -22,14 +19,15 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(folder: PathBuf) -> std::io::Result<Self> {
+    /// A disk of so many MiB: enough for a history, and quickly filled.
+    pub(crate) fn new(folder: PathBuf, size: u32) -> std::io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
         let mounted = Command::new("mount")
             .args([
                 "-t",
                 "tmpfs",
                 "-o",
-                &format!("size={BYTES}"),
+                &format!("size={size}m"),
                 "duebox-faults",
             ])
             .arg(&folder)
@@ -41,10 +39,14 @@ impl Disk {
 
     pub(crate) const fn how(&self) -> &'static str {
         if self.mounted {
-            "a file system of 48 MiB that is filled"
+            "a small file system that is filled"
         } else {
             "PRAGMA max_page_count, since there is no right to mount"
         }
+    }
+
+    pub(crate) const fn is_mounted(&self) -> bool {
+        self.mounted
     }
 
     /// The file whose presence says that the database may not grow, where that

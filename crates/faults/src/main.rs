@@ -26,8 +26,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::full::Disk;
+use self::history::Answer;
 use self::place::Engine;
-use self::plan::Plan;
+use self::plan::{Can, Plan};
 use self::privacy::Privacy;
 use self::report::{Line, Table};
 use self::role::RoleArgs;
@@ -76,6 +77,10 @@ struct Histories {
     /// How long faults strike in a history.
     #[arg(long, default_value_t = 2_000)]
     millis: u64,
+    /// Puts a PostgreSQL server on a small file system and fills that, instead
+    /// of ending the server. Needs the right to mount.
+    #[arg(long)]
+    full_disk: bool,
     /// Keeps the journals of histories that broke a promise.
     #[arg(long)]
     keep: bool,
@@ -160,12 +165,22 @@ impl Histories {
         let (mut server, mut disk) = (None, None);
         match (engine, &self.url) {
             (Engine::Sqlite, _) => {
-                let made = Disk::new(work.join("disk"))?;
+                let made = Disk::new(work.join("disk"), 48)?;
                 println!("sqlite: a full disk is {}", made.how());
                 disk = Some(Arc::new(made));
             }
             (_, Some(url)) => {
                 server = Some(Arc::new(Server::given(engine, plain(engine, url)).await?));
+            }
+            (Engine::Postgres, None) if self.full_disk => {
+                let made = Disk::new(work.join("disk"), 400)?;
+                if !made.is_mounted() {
+                    return Err("there is no right to mount a file system".into());
+                }
+                let folder = made.folder.join(engine.name());
+                let small = "-c max_wal_size=64MB -c min_wal_size=32MB";
+                server = Some(Arc::new(Server::start_with(engine, folder, small).await?));
+                disk = Some(Arc::new(made));
             }
             (_, None) => {
                 let folder: PathBuf = work.join(engine.name());
@@ -188,19 +203,28 @@ impl Histories {
             engine: stage.engine,
             histories: 0,
             operations: 0,
+            refused: 0,
+            unknown: 0,
             tally: Arc::clone(&stage.tally),
             violations: 0,
         };
+        let fill = stage.server.is_some() && stage.disk.is_some();
         let own = stage.server.as_ref().is_some_and(|server| server.is_own());
+        let can = Can {
+            end: own && !fill,
+            fill,
+        };
         for seed in seed..seed + self.count {
             let late = |minutes| began.elapsed() >= Duration::from_secs(60 * minutes);
             if self.minutes.is_some_and(late) {
                 break;
             }
-            let plan = Plan::new(seed, seed, stage.engine, own, self.millis);
+            let plan = Plan::new(seed, stage.engine, can, self.millis);
             let verdict = stage.play(&plan, self.keep).await?;
             line.histories += 1;
-            line.operations += verdict.operations as u64;
+            line.operations += verdict.count(|_| true);
+            line.refused += verdict.count(|answer| matches!(answer, Answer::Refused { .. }));
+            line.unknown += verdict.count(Answer::is_unknown);
             line.violations += verdict.violations.len() as u64;
             if !verdict.violations.is_empty() {
                 println!("{} seed {seed}: {:?}", stage.engine.name(), plan.strikes);

@@ -35,6 +35,15 @@ pub(crate) struct Plan {
     pub(crate) strikes: Vec<(u64, Strike)>,
 }
 
+/// What may be done to a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Can {
+    /// It is our own, and may be ended.
+    pub(crate) end: bool,
+    /// Its disk may be filled. Then it may end by itself.
+    pub(crate) fill: bool,
+}
+
 const CAST: [Role; 9] = [
     Role::Enqueuer,
     Role::Enqueuer,
@@ -48,9 +57,9 @@ const CAST: [Role; 9] = [
 ];
 
 impl Plan {
-    /// The plan of the history of this seed. `turn` counts histories, so that
-    /// what is costly, a server's end, comes in turn.
-    pub(crate) fn new(seed: u64, turn: u64, engine: Engine, own: bool, millis: u64) -> Self {
+    /// The plan of the history of this seed. What is costly, a server's end,
+    /// comes with every sixth.
+    pub(crate) fn new(seed: u64, engine: Engine, can: Can, millis: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let cast = CAST
             .map(|role| {
@@ -73,8 +82,12 @@ impl Plan {
             };
             strikes.push((random.u64(100..latest), strike));
         }
-        if own {
-            match turn % 6 {
+        if can.fill {
+            let last = random.u64(100..900);
+            strikes.push((random.u64(100..latest), Strike::Fill { last }));
+        }
+        if can.end {
+            match seed % 6 {
                 1 => strikes.push((random.u64(300..latest), Strike::Restart)),
                 4 => strikes.push((random.u64(300..latest), Strike::Crash)),
                 _ => {}
@@ -149,7 +162,11 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_plan() {
-        let plan = |seed| format!("{:?}", Plan::new(seed, 1, Engine::Mysql, true, 2_000));
+        let can = Can {
+            end: true,
+            fill: false,
+        };
+        let plan = |seed| format!("{:?}", Plan::new(seed, Engine::Mysql, can, 2_000));
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
         assert!(plan(7).contains("Restart"));

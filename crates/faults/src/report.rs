@@ -11,6 +11,10 @@ pub(crate) struct Line {
     pub(crate) engine: Engine,
     pub(crate) histories: u64,
     pub(crate) operations: u64,
+    /// Of these, not done for certain.
+    pub(crate) refused: u64,
+    /// Of these, perhaps done.
+    pub(crate) unknown: u64,
     pub(crate) tally: Arc<Tally>,
     pub(crate) violations: u64,
 }
@@ -24,7 +28,7 @@ impl Table {
     }
 
     fn cells(&self) -> Vec<Vec<String>> {
-        let mut heads = vec!["engine", "histories", "operations"];
+        let mut heads = vec!["engine", "histories", "operations", "refused", "unknown"];
         heads.extend(Fault::ALL.map(Fault::name));
         heads.push("violations");
         let mut cells = vec![heads.into_iter().map(str::to_owned).collect()];
@@ -33,6 +37,8 @@ impl Table {
                 line.engine.name().to_owned(),
                 line.histories.to_string(),
                 line.operations.to_string(),
+                line.refused.to_string(),
+                line.unknown.to_string(),
             ];
             row.extend(Fault::ALL.map(|fault| match line.tally.get(fault) {
                 0 => "-".to_owned(),

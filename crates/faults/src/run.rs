@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::check::{Findings, Kind, Violation, check, excerpt};
 use crate::drain;
 use crate::full::Disk;
-use crate::history::{History, Journal};
+use crate::history::{Answer, History, Journal};
 use crate::place::{Engine, Place, address, with};
 use crate::plan::{Plan, Strike};
 use crate::proxy::{Proxy, Way};
@@ -33,12 +33,17 @@ pub(crate) struct Stage {
 
 /// What came of a history.
 pub(crate) struct Verdict {
-    pub(crate) operations: usize,
     pub(crate) violations: Vec<Violation>,
     history: History,
 }
 
 impl Verdict {
+    /// How many calls were answered so.
+    pub(crate) fn count(&self, answered: impl Fn(&Answer) -> bool) -> u64 {
+        let all = self.history.ops.iter();
+        all.filter(|op| answered(&op.answer)).count() as u64
+    }
+
     pub(crate) fn excerpt(&self, violation: &Violation) -> String {
         excerpt(&self.history, &violation.what)
     }
@@ -84,7 +89,7 @@ impl Stage {
         if let Some(server) = &self.server {
             server.drop_database(&name).await?;
         }
-        if let Some(disk) = &self.disk {
+        if let (None, Some(disk)) = (&self.server, &self.disk) {
             std::fs::remove_dir_all(disk.folder.join(&name))?;
         }
         if !keep {
@@ -112,7 +117,10 @@ impl Stage {
             let url = with(&place.url, Some(proxy.port), database);
             theirs.url = url.ok_or("the URL names no database")?;
         }
-        let sign = self.disk.as_ref().and_then(|disk| disk.sign());
+        let sign = match self.engine {
+            Engine::Sqlite => self.disk.as_ref().and_then(|disk| disk.sign()),
+            _ => None,
+        };
         let troupe = Troupe::start(theirs, journals.to_owned(), sign, plan.seed, &plan.cast)?;
         for cast in &plan.cast {
             if cast.skew_ms != 0 {
@@ -151,7 +159,6 @@ impl Stage {
         }
         violations.extend(found.into_violations());
         Ok(Verdict {
-            operations: history.ops.len(),
             violations,
             history,
         })
@@ -216,6 +223,9 @@ impl Hands {
                 disk.fill()?;
                 pass(last).await;
                 disk.empty();
+                if let Some(server) = &self.server {
+                    server.revive().await?;
+                }
                 self.tally.count(Fault::DiskFull);
             }
             Strike::Lock { last } => {

@@ -16,22 +16,38 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Where it is, if it is our own.
     folder: Option<PathBuf>,
+    /// More arguments of a server of our own.
+    arguments: &'static str,
     admin: Open,
 }
 
 impl Server {
     pub(crate) async fn given(engine: Engine, url: String) -> Fallible<Self> {
-        Self::at(engine, url, None).await
+        Self::at(engine, url, None, "").await
     }
 
     /// Starts a server of our own.
     pub(crate) async fn start(engine: Engine, folder: PathBuf) -> Fallible<Self> {
-        let url = up(engine, &folder).await?;
-        let url = crate::plain(engine, &url);
-        Self::at(engine, url, Some(folder)).await
+        Self::start_with(engine, folder, "").await
     }
 
-    async fn at(engine: Engine, url: String, folder: Option<PathBuf>) -> Fallible<Self> {
+    /// As [`start`](Self::start), with more arguments for the server.
+    pub(crate) async fn start_with(
+        engine: Engine,
+        folder: PathBuf,
+        arguments: &'static str,
+    ) -> Fallible<Self> {
+        let url = up(engine, &folder, arguments).await?;
+        let url = crate::plain(engine, &url);
+        Self::at(engine, url, Some(folder), arguments).await
+    }
+
+    async fn at(
+        engine: Engine,
+        url: String,
+        folder: Option<PathBuf>,
+        arguments: &'static str,
+    ) -> Fallible<Self> {
         let place = Place {
             engine,
             url: url.clone(),
@@ -42,6 +58,7 @@ impl Server {
             engine,
             url,
             folder,
+            arguments,
             admin,
         })
     }
@@ -110,8 +127,14 @@ impl Server {
 
     async fn again(&self, how: &str) -> Fallible<()> {
         let folder = self.folder.as_deref().ok_or("the server is not our own")?;
-        engine(&[how, &folder.to_string_lossy()]).await?;
-        let url = up(self.engine, folder).await?;
+        engine(&[how, &folder.to_string_lossy()], "").await?;
+        self.revive().await
+    }
+
+    /// Starts it again if it has stopped.
+    pub(crate) async fn revive(&self) -> Fallible<()> {
+        let folder = self.folder.as_deref().ok_or("the server is not our own")?;
+        let url = up(self.engine, folder, self.arguments).await?;
         if !self.url.starts_with(&url) {
             return Err("the server came back elsewhere".into());
         }
@@ -120,23 +143,25 @@ impl Server {
 
     pub(crate) async fn down(&self) -> Fallible<()> {
         if let Some(folder) = &self.folder {
-            engine(&["down", &folder.to_string_lossy()]).await?;
+            engine(&["down", &folder.to_string_lossy()], "").await?;
         }
         Ok(())
     }
 }
 
-async fn up(name: Engine, folder: &Path) -> Fallible<String> {
+async fn up(name: Engine, folder: &Path, arguments: &str) -> Fallible<String> {
     let folder = folder.to_string_lossy();
-    let url = engine(&["up", name.name(), "--fast", "--dir", &folder]).await?;
+    let up = ["up", name.name(), "--fast", "--dir", &folder];
+    let url = engine(&up, arguments).await?;
     Ok(url.trim().to_owned())
 }
 
 /// Runs `scripts/engine` and returns what it prints.
-async fn engine(arguments: &[&str]) -> Fallible<String> {
+async fn engine(arguments: &[&str], of_the_server: &str) -> Fallible<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/engine");
     let output = Command::new(script)
         .args(arguments)
+        .env("DUEBOX_ENGINE_ARGS", of_the_server)
         .stdin(Stdio::null())
         .output()
         .await?;

@@ -102,7 +102,7 @@ impl Drainer<'_> {
                 78..83 => self.give_back(random, lease).await,
                 83..85 => self.park(lease).await,
                 85..92 => {
-                    self.extend(&lease).await;
+                    self.extend(random, &lease).await;
                     done.push(lease);
                 }
                 92..98 => self.effect(lease).await,
@@ -217,9 +217,10 @@ impl Drainer<'_> {
             .await;
     }
 
-    async fn extend(&self, lease: &Lease) {
+    async fn extend(&self, random: &mut fastrand::Rng, lease: &Lease) {
         let Session { outbox, open, .. } = self.session;
-        let until = text(self.session.now() + LEASE);
+        // Now and then to before its end, which changes nothing.
+        let until = text(self.session.now() + TimeDelta::milliseconds(random.i64(20..1_100)));
         let leases = [lease.clone()];
         let run = outbox.extend_claimed(&*open.db, &leases, &until);
         let call = Self::fenced(
