@@ -107,6 +107,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Comes when this process is told to end, so that it can clean up.
+async fn interruption() -> Box<dyn std::error::Error + Send + Sync> {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => "interrupted".into(),
+            _ = terminate.recv() => "terminated".into(),
+        },
+        Err(error) => error.into(),
+    }
+}
+
 /// The engines that were asked for, or all.
 fn engines(asked: &[Engine], url: Option<&str>) -> Fallible<Vec<Engine>> {
     let engines = match asked {
@@ -144,13 +155,11 @@ impl Histories {
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(1..1 << 40));
         println!("the first seed is {seed}");
         let mut table = Table::default();
-        let mut terminate = signal(SignalKind::terminate())?;
         for engine in engines {
             let stage = self.stage(engine, work).await?;
             let line = tokio::select! {
                 line = self.on(&stage, seed) => line,
-                _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-                _ = terminate.recv() => Err("terminated".into()),
+                why = interruption() => Err(why),
             };
             if let Some(server) = &stage.server {
                 server.down().await?;
@@ -220,7 +229,8 @@ impl Histories {
                 break;
             }
             let plan = Plan::new(seed, stage.engine, can, self.millis);
-            let verdict = stage.play(&plan, self.keep).await?;
+            let verdict = stage.play(&plan, self.keep).await;
+            let verdict = verdict.map_err(|error| format!("seed {seed}: {error}"))?;
             line.histories += 1;
             line.operations += verdict.count(|_| true);
             line.refused += verdict.count(|answer| matches!(answer, Answer::Refused { .. }));

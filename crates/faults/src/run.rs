@@ -92,7 +92,8 @@ impl Stage {
         if let (None, Some(disk)) = (&self.server, &self.disk) {
             std::fs::remove_dir_all(disk.folder.join(&name))?;
         }
-        if !keep {
+        let broke = !matches!(&verdict, Ok(verdict) if verdict.violations.is_empty());
+        if !(keep && broke) {
             std::fs::remove_dir_all(&folder)?;
         }
         verdict

@@ -157,7 +157,7 @@ fn how_of(statement: &Statement) -> How {
 /// What a query of PostgreSQL is a claim or a fenced call of, if it is one.
 fn call_of(statement: &Statement) -> Option<Call> {
     let sql = text(statement);
-    if sql.contains("SKIP LOCKED") {
+    if sql.contains("due_at") {
         let bound = texts(statement);
         return Some(Call::Claim {
             now: bound.get(1)?.clone(),

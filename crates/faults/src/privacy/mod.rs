@@ -59,7 +59,10 @@ impl Privacy {
             };
             let stage = Stage::new(engine, server, work.to_owned()).await?;
             let mut ear = Ear::default();
-            let played = play(&mut ear, &stage).await;
+            let played = tokio::select! {
+                played = play(&mut ear, &stage) => played,
+                why = crate::interruption() => Err(why),
+            };
             if let Some(server) = &stage.server {
                 server.drop_database(&stage.database).await?;
                 server.down().await?;
