@@ -1,0 +1,4 @@
+//! What `duebox-proof` checks; its README says how.
+
+pub mod fuzz;
+pub mod model;
