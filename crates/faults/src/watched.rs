@@ -39,7 +39,7 @@ impl Database for Watched {
                 let read: Vec<Held> = rows.iter().filter_map(|row| held(row, 0)).collect();
                 Answer::Held(leases.iter().map(|lease| read.contains(lease)).collect())
             }
-            (Ok(rows), _) => Answer::Claimed(rows.iter().filter_map(|row| held(row, 0)).collect()),
+            (Ok(rows), _) => Answer::Claimed(in_order(rows, 0)),
         };
         self.journal.end(number, said);
         answer
@@ -111,7 +111,7 @@ impl Watched {
                 let until = statements.first().map(texts).unwrap_or_default();
                 let until = until.first().cloned().unwrap_or_default();
                 self.journal.was(number, Call::Claim { now, until });
-                Answer::Claimed(rows.iter().filter_map(|row| held(row, 1)).collect())
+                Answer::Claimed(in_order(rows, 1))
             }
         };
         self.journal.end(number, said);
@@ -247,6 +247,18 @@ fn ids(read: &Statement) -> Vec<String> {
     ids.sort();
     ids.dedup();
     ids
+}
+
+/// Claimed rows as the library hands them out: a database promises no order of
+/// rows that it changed.
+fn in_order(rows: &[Row], more: u64) -> Vec<Held> {
+    let due = |row: &Row| row.get::<String>("due_at").unwrap_or_default();
+    let mut rows: Vec<(String, Held)> = rows
+        .iter()
+        .filter_map(|row| Some((due(row), held(row, more)?)))
+        .collect();
+    rows.sort();
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn held(row: &Row, more: u64) -> Option<Held> {
