@@ -73,7 +73,11 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.mounted {
-            let _ = Command::new("umount").arg(&self.folder).status();
+            // A handle closes on a thread of its own, so a file may be open for a moment yet.
+            let _ = Command::new("umount")
+                .arg("--lazy")
+                .arg(&self.folder)
+                .status();
         }
     }
 }
