@@ -1,0 +1,155 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use duebox_core::{Database, Outbox, Statement};
+use duebox_mysql::MySqlDatabase;
+use duebox_postgres::PostgresDatabase;
+use duebox_sqlite::SqliteDatabase;
+
+pub(crate) const ENGINES: [(&str, Option<&str>); 4] = [
+    ("sqlite", None),
+    ("postgres", Some("DUEBOX_TEST_POSTGRES_URL")),
+    ("mysql", Some("DUEBOX_TEST_MYSQL_URL")),
+    ("mariadb", Some("DUEBOX_TEST_MARIADB_URL")),
+];
+
+/// What the binary answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Answer {
+    /// Standard output, if the exit code is this one.
+    #[track_caller]
+    pub(crate) fn coded(&self, code: i32) -> &str {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        &self.out
+    }
+}
+
+pub(crate) fn duebox(args: &[&str], input: &str) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_duebox"))
+        .args(args)
+        .env_remove("DUEBOX_DATABASE_URL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start the binary");
+    let mut stdin = child.stdin.take().expect("its input");
+    // It need not read it.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let done = child.wait_with_output().expect("its end");
+    Answer {
+        code: done.status.code(),
+        out: String::from_utf8(done.stdout).expect("text"),
+        err: String::from_utf8(done.stderr).expect("text"),
+    }
+}
+
+/// A database of a test's own, gone with it.
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) table: String,
+    /// The folder of an `SQLite` file.
+    folder: Option<PathBuf>,
+    /// The server, and the database on it.
+    server: Option<(String, String)>,
+}
+
+impl Place {
+    pub(crate) fn new(url: Option<String>) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cli_{}_{number}", std::process::id());
+        let table = "mail".to_owned();
+        let Some(server) = url else {
+            let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&name);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            let url = format!("sqlite:{}", folder.join("app.db").display());
+            return Self {
+                url,
+                table,
+                folder: Some(folder),
+                server: None,
+            };
+        };
+        run_sql(&server, &format!("CREATE DATABASE {name}"));
+        let (base, _) = server.rsplit_once('/').expect("a URL with a database");
+        Self {
+            url: format!("{base}/{name}"),
+            table,
+            folder: None,
+            server: Some((server, name)),
+        }
+    }
+
+    /// Runs the binary on this place's outbox.
+    pub(crate) fn run(&self, args: &[&str]) -> Answer {
+        self.run_with(args, "")
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Answer {
+        let place = ["--database", &self.url, "--table", &self.table];
+        duebox(&[args, &place].concat(), input)
+    }
+
+    pub(crate) fn outbox(&self) -> Outbox {
+        Outbox::new(self.table.as_str())
+    }
+
+    /// Works on the database without the binary.
+    pub(crate) fn with<T>(&self, work: impl AsyncFnOnce(&dyn Database) -> T) -> T {
+        with(&self.url, work)
+    }
+}
+
+fn with<T>(url: &str, work: impl AsyncFnOnce(&dyn Database) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let db: Box<dyn Database> = match url.split_once(':') {
+            Some(("sqlite", path)) => Box::new(SqliteDatabase::open(path).await.expect("a file")),
+            Some(("mysql", _)) => Box::new(MySqlDatabase::connect(url).await.expect("a server")),
+            _ => Box::new(PostgresDatabase::connect(url).await.expect("a server")),
+        };
+        work(&*db).await
+    })
+}
+
+fn run_sql(url: &str, sql: &str) {
+    let statement = Statement::new(sql.to_owned());
+    with(url, async move |db| {
+        db.execute(&statement).await.expect("run SQL")
+    });
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        if let Some((server, name)) = &self.server {
+            // A connection that was just closed may be there for a moment still.
+            let force = if server.starts_with("mysql") {
+                ""
+            } else {
+                " WITH (FORCE)"
+            };
+            let drop = format!("DROP DATABASE {name}{force}");
+            with(server, async |db| drop_it(db, drop).await);
+        }
+    }
+}
+
+async fn drop_it(db: &dyn Database, sql: String) {
+    let _ = db.execute(&Statement::new(sql)).await;
+}

@@ -1,0 +1,227 @@
+//! What reads and changes rows, on every engine.
+
+use duebox_core::chrono::TimeDelta;
+use duebox_core::{Claim, Enqueue, format_time};
+
+use crate::place::Place;
+
+type Test = (&'static str, fn(&Place));
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "migrating_twice_is_fine_and_a_missing_table_says_migrate",
+        migrate,
+    ),
+    (
+        "status_counts_each_state_and_thresholds_exit_with_1",
+        status,
+    ),
+    (
+        "list_and_show_hide_payload_and_subject_until_revealed",
+        list_and_show,
+    ),
+    ("retry_makes_parked_rows_due", retry),
+    ("park_release_and_delete_warn_of_leases", leases),
+    ("delete_wants_yes_and_a_dry_run_changes_nothing", delete),
+    ("filters_reach_rows_beyond_one_page", pages),
+    ("subject_is_exported_and_erased_in_every_outbox", subject),
+    ("receipts_are_counted_and_purged", receipts),
+    ("check_reports_the_version", check),
+];
+
+/// Three rows: `due` and `held` for ada, and `later`, which waits. `held` is
+/// leased by `worker-1`.
+fn fill(place: &Place) {
+    place.run(&["migrate"]).coded(0);
+    let outbox = place.outbox();
+    place.with(async |db| {
+        let now = db.now().await.expect("the time");
+        let long_ago = now - TimeDelta::hours(1);
+        let row = |id: &str, at| {
+            let work = Enqueue::new("mail").id(id).payload("the-payload").at(at);
+            outbox.enqueue(work.subject("ada"))
+        };
+        db.batch_atomic(&[row("held", long_ago)])
+            .await
+            .expect("enqueue");
+        let text = |at| format_time(at).expect("a time");
+        let claim = Claim::new(text(now), text(now + TimeDelta::hours(1))).locked_by("worker-1");
+        assert_eq!(outbox.claim(db, &claim).await.expect("claim").len(), 1);
+        db.batch_atomic(&[
+            row("due", long_ago),
+            row("later", now + TimeDelta::hours(1)),
+        ])
+        .await
+        .expect("enqueue");
+    });
+}
+
+fn counts(place: &Place) -> [u64; 4] {
+    let answer = place.run(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(answer.coded(0)).expect("JSON");
+    ["waiting", "due", "leased", "parked"]
+        .map(|name| status["outboxes"][0][name].as_u64().expect("a count"))
+}
+
+fn migrate(place: &Place) {
+    place.run(&["migrate"]).coded(0);
+    place.run(&["migrate"]).coded(0);
+    assert_eq!(counts(place), [0; 4]);
+    let url = ["--database", &place.url, "--table", "no_such_table"];
+    let missing = crate::place::duebox(&[&["list"], &url[..]].concat(), "");
+    missing.coded(3);
+    assert!(missing.err.contains("duebox migrate"), "{missing:?}");
+}
+
+fn status(place: &Place) {
+    fill(place);
+    assert_eq!(counts(place), [1, 1, 1, 0]);
+    place.run(&["park", "later"]).coded(0);
+    assert_eq!(counts(place), [0, 1, 1, 1]);
+    place
+        .run(&["status", "--max-oldest", "2h", "--max-parked", "1"])
+        .coded(0);
+    place.run(&["status", "--max-oldest", "5m"]).coded(1);
+    place.run(&["status", "--max-parked", "0"]).coded(1);
+    let all = crate::place::duebox(&["status", "--database", &place.url], "");
+    assert!(all.coded(0).contains("mail"), "{all:?}");
+}
+
+fn list_and_show(place: &Place) {
+    fill(place);
+    for args in [
+        &["list"][..],
+        &["list", "--json"],
+        &["show", "due"],
+        &["show", "due", "--json"],
+    ] {
+        let answer = place.run(args);
+        let out = answer.coded(0);
+        assert!(out.contains("due"), "{answer:?}");
+        assert!(
+            !out.contains("ada") && !out.contains("the-payload"),
+            "{answer:?}"
+        );
+        let revealed = place.run(&[args, &["--reveal"]].concat());
+        assert!(revealed.coded(0).contains("ada"), "{revealed:?}");
+        assert_eq!(revealed.out.contains("the-payload"), args[0] == "show");
+    }
+    let held = place.run(&["list", "--state", "leased", "--json"]);
+    let row: serde_json::Value = serde_json::from_str(held.coded(0)).expect("one line");
+    assert_eq!(
+        (&row["id"], &row["locked_by"]),
+        (&"held".into(), &"worker-1".into())
+    );
+    place.run(&["show", "nobody"]).coded(1);
+}
+
+fn retry(place: &Place) {
+    fill(place);
+    place.run(&["retry", "due"]).coded(1);
+    place
+        .run(&["park", "due", "later", "--reason", "why not"])
+        .coded(0);
+    assert!(place.run(&["show", "due"]).coded(0).contains("why not"));
+    place.run(&["retry", "--parked", "--dry-run"]).coded(0);
+    assert_eq!(counts(place), [0, 0, 1, 2]);
+    place.run(&["retry", "due"]).coded(0);
+    place
+        .run(&["retry", "--parked", "--topic", "other"])
+        .coded(0);
+    assert_eq!(counts(place), [0, 1, 1, 1]);
+    place.run(&["retry", "--parked"]).coded(0);
+    assert_eq!(counts(place), [0, 2, 1, 0]);
+}
+
+fn leases(place: &Place) {
+    for args in [
+        &["release", "held"][..],
+        &["park", "held"],
+        &["delete", "held", "--yes"],
+    ] {
+        let fresh = place.run(&["delete", "--topic", "mail", "--yes"]);
+        assert!(matches!(fresh.code, Some(0 | 2 | 3)), "{fresh:?}");
+        fill(place);
+        let warned = place.run(args);
+        warned.coded(0);
+        assert!(warned.err.contains("lose the lease"), "{warned:?}");
+        assert_eq!(counts(place)[2], 0);
+        if args[0] == "release" {
+            place.run(&["release", "held"]).coded(1);
+        }
+    }
+}
+
+fn delete(place: &Place) {
+    fill(place);
+    place.run(&["delete", "due"]).coded(2);
+    place.run(&["delete"]).coded(2);
+    place.run(&["delete", "due", "--yes", "--dry-run"]).coded(0);
+    assert_eq!(counts(place), [1, 1, 1, 0]);
+    place
+        .run(&["delete", "--older-than", "30m", "--state", "due", "--yes"])
+        .coded(0);
+    assert_eq!(counts(place), [1, 0, 1, 0]);
+    place.run(&["delete", "due", "--yes"]).coded(1);
+}
+
+fn pages(place: &Place) {
+    place.run(&["migrate"]).coded(0);
+    let outbox = place.outbox();
+    place.with(async |db| {
+        let now = db.now().await.expect("the time");
+        let work = (0..1203).map(|n| Enqueue::new("bulk").id(format!("r{n:04}")).at(now));
+        let statement = outbox.enqueue_many_statement(work);
+        db.batch_atomic(&[statement]).await.expect("enqueue");
+    });
+    let listed = place.run(&["list", "--json", "--limit", "1100"]);
+    assert_eq!(listed.coded(0).lines().count(), 1100);
+    place.run(&["park", "--topic", "bulk"]).coded(0);
+    assert_eq!(counts(place), [0, 0, 0, 1203]);
+    place.run(&["retry", "--parked"]).coded(0);
+    assert_eq!(counts(place), [0, 1203, 0, 0]);
+    place.run(&["delete", "--topic", "bulk", "--yes"]).coded(0);
+    assert_eq!(counts(place), [0; 4]);
+}
+
+fn subject(place: &Place) {
+    fill(place);
+    let own = ["--database", &place.url];
+    crate::place::duebox(&[&["migrate"], &own[..]].concat(), "").coded(0);
+    let export = [&["subject", "export", "-"], &own[..]].concat();
+    let exported = crate::place::duebox(&export, "ada\n");
+    assert_eq!(exported.coded(0).lines().count(), 3);
+    assert!(
+        exported
+            .out
+            .lines()
+            .all(|line| line.contains("the-payload")),
+        "{exported:?}"
+    );
+    let erase = [&["subject", "erase", "ada"], &own[..]].concat();
+    crate::place::duebox(&erase, "").coded(2);
+    crate::place::duebox(&[&erase[..], &["--yes"]].concat(), "").coded(0);
+    assert_eq!(crate::place::duebox(&export, "ada\n").coded(0), "");
+    assert_eq!(counts(place), [0; 4]);
+}
+
+fn receipts(place: &Place) {
+    let own = ["--database", &place.url];
+    crate::place::duebox(&[&["migrate"], &own[..]].concat(), "").coded(0);
+    let status = crate::place::duebox(&[&["receipts", "status", "--json"], &own[..]].concat(), "");
+    let status: serde_json::Value = serde_json::from_str(status.coded(0)).expect("JSON");
+    assert_eq!(status["pending"], 0);
+    let purge = crate::place::duebox(&[&["receipts", "purge", "--yes"], &own[..]].concat(), "");
+    assert_eq!(purge.coded(0), "0 tickets deleted\n");
+}
+
+fn check(place: &Place) {
+    place.run(&["migrate"]).coded(0);
+    let answer = place.run(&["check", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(answer.coded(0)).expect("JSON");
+    assert!(
+        found["version"]
+            .as_str()
+            .is_some_and(|version| !version.is_empty())
+    );
+}
