@@ -120,8 +120,8 @@ async fn run(
         change,
         now: engine.db().now().await?,
     };
-    let stop = Stop::new();
-    let found = walk.go(&stop, false).await?;
+    // What only reads, and the question, Ctrl-C ends at once.
+    let found = walk.go(None).await?;
     if found.leased > 0 {
         output::message(&format!(
             "{} of these rows are under lease: their holders will lose the lease",
@@ -139,7 +139,7 @@ async fn run(
         )?;
     }
     let done = if found.rows > 0 {
-        walk.go(&stop, true).await?.rows
+        walk.go(Some(&Stop::new())).await?.rows
     } else {
         0
     };
@@ -170,13 +170,16 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    async fn go(&self, stop: &Stop, apply: bool) -> Result<Found, CliError> {
+    /// Counts, or changes until told to stop.
+    async fn go(&self, apply: Option<&Stop>) -> Result<Found, CliError> {
         let now = format_time(self.now)?;
         let mut found = Found::default();
         let mut after = String::new();
         let mut ids = self.selection.ids.iter();
         loop {
-            stop.check(if apply { found.rows } else { 0 })?;
+            if let Some(stop) = apply {
+                stop.check(found.rows)?;
+            }
             let (rows, last) = if self.selection.ids.is_empty() {
                 let page = options(&self.selection.filter, self.now)?;
                 let page = page.after(after.as_str()).limit(PAGE);
@@ -200,7 +203,7 @@ impl Walk<'_> {
                 .iter()
                 .filter(|row| row.state(&now) == RowState::Leased)
                 .count() as u64;
-            if apply {
+            if apply.is_some() {
                 let ids: Vec<&str> = touched.iter().map(|row| row.id.as_str()).collect();
                 found.rows += self.change.apply(self.outbox, self.db, &ids, &now).await?;
                 output::progress(found.rows);
@@ -211,7 +214,7 @@ impl Walk<'_> {
                 break;
             }
         }
-        if apply {
+        if apply.is_some() {
             output::progress_done();
         }
         Ok(found)
