@@ -221,3 +221,39 @@ fn what_cannot_be_used_is_refused_at_once() {
     }
     assert_eq!(build("token", "https://exp.host/base"), Ok(()));
 }
+
+#[tokio::test]
+async fn every_issued_ticket_is_in_an_outcome_whatever_fails_around_it() {
+    for seed in 0..100 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let count = random.usize(1..500);
+        let (mut answers, mut issued) = (Vec::new(), Vec::new());
+        for from in (0..count).step_by(100) {
+            for _ in 0..random.usize(0..3) {
+                answers.push(http(429, "", ""));
+            }
+            let size = (count - from).min(100);
+            answers.push(match random.u8(0..4) {
+                0 => http(504, "", "<html>"),
+                1 => http(200, "", "no json"),
+                _ => {
+                    issued.extend(from..from + size);
+                    tickets(from, size)
+                }
+            });
+        }
+        let requests = answers.len();
+        let fake = Fake::start(answers).await;
+        let sent_all = client(&fake, &Clock::default()).send(messages(count)).await;
+        let outcomes = sent_all.unwrap_or_default();
+        let found: Vec<usize> = (0..outcomes.len())
+            .filter(|at| match &outcomes[*at].status {
+                PushDeliveryStatus::Accepted(ticket) => ticket.as_str() == format!("t-{at}"),
+                _ => false,
+            })
+            .collect();
+        assert_eq!(found, issued, "seed {seed}");
+        // Once for each canned answer: nothing was sent again but after a 429.
+        assert_eq!(fake.requests().len(), requests, "seed {seed}");
+    }
+}
