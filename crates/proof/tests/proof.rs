@@ -1,5 +1,7 @@
 //! The small forms of what `duebox-proof` does at length.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use duebox_proof::fuzz::{TARGETS, Target};
@@ -56,4 +58,40 @@ fn a_target_can_fail() {
     let names = Target::named("names").expect("a target");
     assert!(names.look("outbox").is_ok());
     assert!(Target::named("nothing").is_none());
+}
+
+/// The sources below a folder, as one text.
+fn sources(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if path.is_dir() && name != Some("target") {
+            sources(&path, into);
+        } else if name.is_some_and(|name| name.ends_with(".rs")) {
+            into.push_str(&fs::read_to_string(&path).expect("a source"));
+        }
+    }
+}
+
+#[test]
+fn every_test_and_mutant_that_the_guarantees_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("GUARANTEES.md")).expect("the page");
+    let mut code = String::new();
+    sources(&root.join("tests"), &mut code);
+    sources(&root.join("crates"), &mut code);
+    let (mut tests, mut mutants) = (0, 0);
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        for name in row.split('`').skip(1).step_by(2) {
+            if let Some((_, test)) = name.rsplit_once("::") {
+                assert!(code.contains(&format!("fn {test}(")), "there is no test {name}");
+                tests += 1;
+            } else if row.contains("mutant") && name.contains('-') && !name.contains(' ') {
+                let patch = root.join(format!("crates/proof/mutants/{name}.patch"));
+                assert!(patch.exists(), "there is no mutant {name}");
+                mutants += 1;
+            }
+        }
+    }
+    assert!(tests > 30 && mutants > 15, "{tests} tests, {mutants} mutants");
 }
