@@ -57,7 +57,7 @@ fn print(place: &Place, args: &MigrateArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// As each tool's manual asks: sqlx and dbmate `<version>_<description>.sql`,
+/// What each tool finds its files by: sqlx and dbmate `<version>_<description>.sql`,
 /// refinery and Flyway `V<version>__<description>.sql`.
 fn file_name(tool: Tool, number: u32, name: &str) -> String {
     match tool {

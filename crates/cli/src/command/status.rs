@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use duebox_core::{Outbox, OutboxStats, format_time};
+use duebox_core::{Kind, Outbox, OutboxStats, format_time};
 use serde_json::json;
 
 use crate::args::{Place, StatusArgs};
@@ -26,17 +26,21 @@ pub(crate) async fn run(
 
 /// Whether a threshold was passed.
 async fn once(engine: &Engine, place: &Place, args: &StatusArgs) -> Result<bool, CliError> {
-    let outboxes = if place.table.is_some() {
-        vec![engine::outbox(place)?]
-    } else {
-        all(engine, place).await?
-    };
+    let outboxes = all(engine, place).await?;
     let db = engine.db();
     let now = format_time(db.now().await?)?;
-    let mut counted = Vec::new();
+    let (mut counted, mut broken) = (Vec::new(), None);
     for outbox in outboxes {
-        let stats = outbox.stats(&*db, &now).await?;
-        counted.push((outbox, stats));
+        match outbox.stats(&*db, &now).await {
+            Ok(stats) => counted.push((outbox, stats)),
+            // The others are shown all the same, and then this is the end.
+            Err(error) if error.kind() == Kind::Schema => {
+                let table = outbox.table();
+                output::message(&format!("{table}: it is not as the migrations left it"));
+                broken = Some(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     if args.json {
         let outboxes: Vec<_> = counted
@@ -80,17 +84,29 @@ async fn once(engine: &Engine, place: &Place, args: &StatusArgs) -> Result<bool,
             passed = true;
         }
     }
-    Ok(passed)
+    match broken {
+        Some(error) => Err(error.into()),
+        None => Ok(passed),
+    }
 }
 
-/// Every outbox that the bookkeeping knows, or the one of the default name.
+/// The outbox that was named; or every one that the bookkeeping knows, or the one
+/// of the default name.
 pub(crate) async fn all(engine: &Engine, place: &Place) -> Result<Vec<Outbox>, CliError> {
+    if place.table.is_some() {
+        return Ok(vec![engine::outbox(place)?]);
+    }
     if let Some(known) = engine.known().await?
         && !known.outboxes.is_empty()
     {
         return Ok(known.outboxes);
     }
-    Ok(vec![engine::outbox(place)?])
+    let outbox = engine::outbox(place)?;
+    output::message(&format!(
+        "no outbox was made by the migrations here, so only {} is looked at; name others by --table",
+        outbox.table()
+    ));
+    Ok(vec![outbox])
 }
 
 fn oldest(stats: &OutboxStats) -> Option<Duration> {

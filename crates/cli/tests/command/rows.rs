@@ -20,6 +20,14 @@ pub(crate) const TESTS: &[Test] = &[
         "list_and_show_hide_payload_and_subject_until_revealed",
         list_and_show,
     ),
+    (
+        "an_outbox_that_was_dropped_hides_no_other_and_ends_with_3",
+        dropped,
+    ),
+    (
+        "without_migrations_it_is_said_that_one_outbox_is_looked_at",
+        unmigrated,
+    ),
     ("retry_makes_parked_rows_due", retry),
     ("park_release_and_delete_warn_of_leases", leases),
     ("delete_wants_yes_and_a_dry_run_changes_nothing", delete),
@@ -85,6 +93,36 @@ fn status(place: &Place) {
     place.run(&["status", "--max-parked", "0"]).coded(1);
     let all = crate::place::duebox(&["status", "--database", &place.url], "");
     assert!(all.coded(0).contains("mail"), "{all:?}");
+}
+
+fn dropped(place: &Place) {
+    fill(place);
+    let url = ["--database", place.url.as_str()];
+    let make = ["migrate", "--table", "gone"];
+    crate::place::duebox(&[&make[..], &url].concat(), "").coded(0);
+    place.with(async |db| {
+        let drop = duebox_core::Statement::new("DROP TABLE gone");
+        db.execute(&drop).await.expect("drop");
+    });
+    let all = crate::place::duebox(&[&["status"][..], &url].concat(), "");
+    assert!(all.coded(3).contains("mail"), "{all:?}");
+    assert!(all.err.contains("gone"), "{all:?}");
+    // The one that is named is looked at alone.
+    place.run(&["status"]).coded(0);
+}
+
+fn unmigrated(place: &Place) {
+    place.with(async |db| {
+        let outbox = duebox_core::Outbox::new("outbox");
+        let make = duebox_core::Statement::new(outbox.create_table_sql());
+        db.execute(&make).await.expect("make");
+    });
+    let url = ["--database", place.url.as_str()];
+    for args in [&["status"][..], &["subject", "export", "ada"]] {
+        let answer = crate::place::duebox(&[args, &url].concat(), "");
+        answer.coded(0);
+        assert!(answer.err.contains("--table"), "{answer:?}");
+    }
 }
 
 fn list_and_show(place: &Place) {
