@@ -41,6 +41,7 @@ pub fn broken() -> Vec<Broken> {
             name: "forgets leases",
             fault: Fault::ForgetsLeases,
             caught_by: &[
+                "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
                 "lease::a_lease_ends_at_lease_until",
                 "lease::exactly_the_rows_returned_are_leased",
                 "claim::rows_newly_leased_are_the_rows_returned",
@@ -48,24 +49,29 @@ pub fn broken() -> Vec<Broken> {
             passes: "operator::a_list_filters_by_topic_and_age",
         },
         broken("never gives a lapsed row back", Fault::KeepsLapsedRows, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "lease::a_lease_ends_at_lease_until",
             "lease::a_lapsed_lease_counts_a_lapse",
             "lost_answers::a_claim_that_nobody_was_told_of_comes_back_at_lease_until",
         ]),
         broken("takes the newest row first", Fault::NewestFirst, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "lease::rows_come_oldest_first_and_then_by_id",
             "claim::the_oldest_rows_are_taken_whatever_order_they_are_stored_in",
         ]),
         broken("completes by the id alone", Fault::CompletesById, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "lease::a_stale_holder_changes_nothing",
             "lease::fenced_calls_answer_each_lease_in_order",
             "lost_answers::a_release_sent_again_does_not_end_the_next_lease",
         ]),
         broken("leases more than it returns", Fault::LeasesMore, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "lease::exactly_the_rows_returned_are_leased",
             "claim::rows_newly_leased_are_the_rows_returned",
         ]),
         broken("ignores the limit", Fault::IgnoresLimit, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "claim::a_claim_takes_a_hundred_rows_unless_told",
             "claim::rows_newly_leased_are_the_rows_returned",
             "lease::rows_come_oldest_first_and_then_by_id",
@@ -87,10 +93,12 @@ pub fn broken() -> Vec<Broken> {
             passes: "cursor::a_full_claim_bounds_the_next_by_its_last_row",
         },
         broken("folds the case of ids", Fault::FoldsIds, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "text::ids_are_told_apart_byte_by_byte",
             "operator::ids_are_told_apart_byte_by_byte",
         ]),
         broken("folds the case of subjects", Fault::FoldsSubjects, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "subject::only_the_exact_subject_is_exported",
             "subject::only_the_exact_subject_is_erased",
         ]),
@@ -99,6 +107,7 @@ pub fn broken() -> Vec<Broken> {
             "subject::only_the_exact_subject_is_erased",
         ]),
         broken("erases without a bound", Fault::ErasesWithoutBound, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "subject::erasing_is_bounded_by_its_limit",
         ]),
         Broken {
@@ -113,6 +122,7 @@ pub fn broken() -> Vec<Broken> {
             "time::what_is_below_a_microsecond_is_floored",
         ]),
         broken("counts rows twice", Fault::CountsTwice, &[
+            "programs::programs_of_all_calls_are_answered_as_the_reference_answers",
             "batch::counts_are_of_rows_inserted_updated_and_deleted",
             "operator::ids_that_are_not_there_change_nothing",
         ]),

@@ -4,6 +4,7 @@ mod broken;
 mod chapters;
 mod context;
 mod harness;
+mod random;
 mod receipts;
 mod recording;
 mod run;

@@ -84,7 +84,10 @@ fn every_test_and_mutant_that_the_guarantees_name_is_there() {
     for row in page.lines().filter(|line| line.starts_with("| ")) {
         for name in row.split('`').skip(1).step_by(2) {
             if let Some((_, test)) = name.rsplit_once("::") {
-                assert!(code.contains(&format!("fn {test}(")), "there is no test {name}");
+                assert!(
+                    code.contains(&format!("fn {test}(")),
+                    "there is no test {name}"
+                );
                 tests += 1;
             } else if row.contains("mutant") && name.contains('-') && !name.contains(' ') {
                 let patch = root.join(format!("crates/proof/mutants/{name}.patch"));
@@ -93,5 +96,8 @@ fn every_test_and_mutant_that_the_guarantees_name_is_there() {
             }
         }
     }
-    assert!(tests > 30 && mutants > 15, "{tests} tests, {mutants} mutants");
+    assert!(
+        tests > 30 && mutants > 15,
+        "{tests} tests, {mutants} mutants"
+    );
 }

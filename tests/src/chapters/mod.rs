@@ -14,6 +14,7 @@ mod operator;
 mod plans;
 mod poison;
 mod privacy;
+mod programs;
 mod rows;
 mod size;
 mod subject;
@@ -64,6 +65,7 @@ pub(crate) fn all() -> Vec<Test> {
         lost_answers::tests(),
         plans::tests(),
         poison::tests(),
+        programs::tests(),
     ]
     .into_iter()
     .flatten()

@@ -18,6 +18,7 @@ mod instants;
 mod locks;
 mod plans;
 mod polling;
+mod programs;
 mod provider;
 mod purging;
 mod recording;
@@ -72,6 +73,7 @@ pub fn receipt_tests() -> Vec<ReceiptTest> {
         locks::tests(),
         plans::tests(),
         polling::tests(),
+        programs::tests(),
         day::tests(),
     ]
     .into_iter()
