@@ -143,16 +143,20 @@ fn found(rows: &[Row]) -> Result<Vec<String>, DbError> {
         .collect()
 }
 
+// MATERIALIZED and by way of an array: read again for each row, as it is under some
+// plans, the sub-select would find others once the first are deleted, and pass the limit.
 const ERASE_POSTGRES: &str = "\
-DELETE FROM {table}
-WHERE id IN (
+WITH named AS MATERIALIZED (
     SELECT id
     FROM {table}
     WHERE subject = ?
     ORDER BY id
     LIMIT ?
     FOR UPDATE
-)";
+)
+DELETE FROM {table} AS o
+USING unnest(ARRAY(SELECT id FROM named)) AS gone (id)
+WHERE o.id = gone.id";
 // Differs from Postgres: the whole database is locked, so rows need not be.
 const ERASE_SQLITE: &str = "\
 DELETE FROM {table}

@@ -312,3 +312,39 @@ pub(crate) async fn takes_few_round_trips() {
     }
     place.close().await;
 }
+
+/// A sub-select that the planner runs again for each row of the other side finds other
+/// rows each time, as those that are deleted are passed over.
+pub(crate) async fn erases_no_more_than_its_limit_under_every_join_plan() {
+    for setting in [
+        "",
+        "-c%20enable_material%3Doff",
+        "-c%20enable_hashjoin%3Doff%20-c%20enable_mergejoin%3Doff%20-c%20enable_material%3Doff",
+        "-c%20enable_nestloop%3Doff",
+        "-c%20plan_cache_mode%3Dforce_generic_plan",
+    ] {
+        let place = Place::new().await;
+        place.make_outbox().await;
+        let url = place.url_at(
+            &crate::place::server().expect("a server"),
+            &format!("%20{setting}"),
+        );
+        let db = tokio_at(&url, 1).await;
+        let outbox = Outbox::new("outbox");
+        // Counted when it had one row, so that it is taken for that.
+        for (number, id) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            let row = outbox.enqueue_statement(id, "t", "", Some("ada"), &at(0));
+            db.execute(&row).await.expect("enqueue");
+            if number == 0 {
+                place.run("ANALYZE outbox").await;
+            }
+        }
+        for (erased, left) in [(2, 2), (1, 1)] {
+            let limit = erased;
+            let gone = outbox.erase_subject(&db, "ada", limit).await;
+            assert_eq!(gone.expect("erase"), erased, "{setting}");
+            assert_eq!(place.number("SELECT count(*) FROM outbox").await, left);
+        }
+        place.close().await;
+    }
+}

@@ -44,7 +44,7 @@ const TESTS: &[(&str, Run)] = tests! {
     cancel: a_batch_on_tokio_postgres, a_batch_on_tokio_postgres_unprepared, a_batch_on_sqlx,
         a_batch_on_sqlx_unprepared, a_claim_on_tokio_postgres, a_claim_on_tokio_postgres_unprepared,
         a_claim_on_sqlx, a_claim_on_sqlx_unprepared;
-    claims: leases_exactly_what_it_returns_under_every_join_plan, keeps_its_plan, makes_its_plan_anew_before_long, reads_no_whole_table,
+    claims: leases_exactly_what_it_returns_under_every_join_plan, erases_no_more_than_its_limit_under_every_join_plan, keeps_its_plan, makes_its_plan_anew_before_long, reads_no_whole_table,
         takes_few_round_trips;
     encoding: a_database_that_cannot_keep_every_text_is_unsupported;
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
