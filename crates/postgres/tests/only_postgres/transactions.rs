@@ -314,13 +314,13 @@ pub(crate) async fn a_full_pool_is_busy() {
         .unwrap()
         .max_connections(1);
     let tokio = options
-        .acquire_timeout(Duration::from_millis(200))
+        .acquire_timeout(Duration::from_secs(3))
         .connect()
         .await
         .expect("connect");
     let pool = duebox_postgres::sqlx::postgres::PgPoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(Duration::from_millis(200));
+        .acquire_timeout(Duration::from_secs(3));
     let sqlx = duebox_postgres::SqlxPostgresDatabase::from_pool(
         pool.connect(&place.url()).await.expect("connect"),
     );
