@@ -64,10 +64,9 @@ fn a_target_can_fail() {
 fn sources(folder: &Path, into: &mut String) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        if path.is_dir() && name != Some("target") {
+        if path.is_dir() && !path.ends_with("target") {
             sources(&path, into);
-        } else if name.is_some_and(|name| name.ends_with(".rs")) {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             into.push_str(&fs::read_to_string(&path).expect("a source"));
         }
     }

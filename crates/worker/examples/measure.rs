@@ -106,8 +106,8 @@ async fn latency(
     Ok(())
 }
 
-/// What no worker can be faster than: a plain claim of one row, and the commit
-/// of its lease, on a table that is as idle.
+/// What is under a worker's latency: the library's claim of one row, and the
+/// commit of its lease, on a table that is as idle.
 async fn claims(db: &Arc<dyn Database>, outbox: &Outbox) -> Fallible<()> {
     let mut took = Vec::new();
     for _ in 0..JOBS {
