@@ -51,8 +51,16 @@ async fn shorten(cx: &Context, mut steps: Vec<Step>, mut why: String) -> (Vec<St
     (steps, why)
 }
 
-/// Runs a program on an empty outbox; an error says where the two differ.
+/// Runs a program; an error says where the two differ. A server that a busy
+/// machine keeps from answering in time is asked once more from the start.
 async fn run(cx: &Context, steps: &[Step]) -> Result<(), String> {
+    match run_once(cx, steps).await {
+        Err(why) if why.contains(real::AWAY) => run_once(cx, steps).await,
+        outcome => outcome,
+    }
+}
+
+async fn run_once(cx: &Context, steps: &[Step]) -> Result<(), String> {
     let all = Statement::new("DELETE FROM outbox");
     cx.db.execute(&all).await.expect("an empty outbox");
     let (mut reference, mut real) = (Reference::default(), real::Real::new(cx));

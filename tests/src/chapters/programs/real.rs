@@ -13,12 +13,16 @@ pub(super) struct Real<'a> {
     leases: Vec<Lease>,
 }
 
+/// What is shown of an answer that did not come in time.
+pub(super) const AWAY: &str = "the server is away";
+
 /// What is shown of an answer: it, or the kind of its error.
 fn shown<T: std::fmt::Debug>(answer: Result<T, DbError>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
         Err(error) => match error.kind() {
             kind @ (Kind::Conflict | Kind::RowCount) => format!("{kind:?}"),
+            Kind::Unavailable => AWAY.to_owned(),
             _ => error.to_string(),
         },
     }
