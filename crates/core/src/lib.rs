@@ -23,8 +23,8 @@ pub use self::enqueue::Enqueue;
 pub use self::error::{DbError, Kind, Outcome};
 pub use self::limits::{MAX_ERROR_BYTES, MAX_ID_BYTES, MAX_PAYLOAD_BYTES, MAX_TOPIC_BYTES};
 pub use self::outbox::{
-    Claim, ClaimCursor, Lease, LeaseOutcome, ListOptions, Outbox, OutboxEntry, OutboxRecord,
-    OutboxStats, Retry, RowState,
+    Claim, ClaimCursor, HolderStats, Lease, LeaseOutcome, ListOptions, Outbox, OutboxEntry,
+    OutboxRecord, OutboxStats, OutboxSurvey, OutboxTotals, Retry, RowState, TopicStats,
 };
 #[cfg(feature = "test-support")]
 pub use self::push::MemoryPendingReceiptStore;

@@ -18,6 +18,7 @@ mod programs;
 mod rows;
 mod size;
 mod subject;
+mod survey;
 mod text;
 mod time;
 mod values;
@@ -59,6 +60,7 @@ pub(crate) fn all() -> Vec<Test> {
         enqueue::tests(),
         subject::tests(),
         operator::tests(),
+        survey::tests(),
         cursor::tests(),
         cancel::tests(),
         privacy::tests(),

@@ -33,7 +33,7 @@ chapter!(operator:
 
 /// Two rows each: `due-…`, `waiting-…`, `leased-…`, `lapsed-…`, `parked-…`,
 /// all of them at the very edge of their state at `now`.
-async fn at_the_edges(cx: &Context, now: u64) {
+pub(super) async fn at_the_edges(cx: &Context, now: u64) {
     let before = at_micros(now - 1);
     for id in ["leased-a", "leased-b", "lapsed-a", "lapsed-b"] {
         cx.enqueue(id, &at(0)).await;

@@ -9,6 +9,7 @@ mod operator;
 mod record;
 mod sql;
 mod subject;
+mod survey;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::cursor::ClaimCursor;
 pub use self::fenced::Retry;
 pub use self::operator::ListOptions;
 pub use self::record::{Lease, LeaseOutcome, OutboxEntry, OutboxRecord, OutboxStats, RowState};
+pub use self::survey::{HolderStats, OutboxSurvey, OutboxTotals, TopicStats};
 
 /// A durable work queue in a table of the caller's own database.
 ///

@@ -2,9 +2,10 @@ use super::claim::CHUNK;
 use super::fenced::bind_all;
 use super::record::counter;
 use super::sql::{by_key, id_in};
+use super::survey::{due_until, since};
 use super::{Outbox, OutboxEntry, OutboxStats, RowState};
 use crate::statement::Form;
-use crate::{Database, DbError, PARKED, Statement, Value, limits, parse_time, time};
+use crate::{Database, DbError, PARKED, Statement, Value, limits, time};
 
 /// The columns of an [`OutboxEntry`], but for the payload.
 pub(super) const COLUMNS: &str = "\
@@ -75,12 +76,7 @@ impl Outbox {
     pub async fn stats(&self, db: &dyn Database, now: &str) -> Result<OutboxStats, DbError> {
         let run = async {
             let now = time::stored("now", now)?;
-            // At the last instant parked rows are not due all the same.
-            let due_until = if now == PARKED {
-                "9999-12-31T23:59:59.999998Z"
-            } else {
-                &now
-            };
+            let due_until = due_until(&now);
             let statement = Statement::shared(self.queries().stats.clone())
                 .bind(due_until)
                 .bind(now.as_str())
@@ -90,24 +86,12 @@ impl Outbox {
             let row = rows.first().ok_or_else(|| {
                 DbError::new(crate::Kind::Corrupt, "counting rows returned no row")
             })?;
-            let oldest_due = match row.get::<Option<String>>("oldest_due_at")? {
-                Some(due_at) => {
-                    let due_at = parse_time(&due_at).map_err(|_| {
-                        DbError::new(
-                            crate::Kind::Corrupt,
-                            "the time from which a row is due is no time",
-                        )
-                    })?;
-                    Some(parse_time(&now)? - due_at)
-                }
-                None => None,
-            };
             Ok(OutboxStats {
                 waiting: counter(row, "waiting")?,
                 due: counter(row, "due")?,
                 leased: counter(row, "leased")?,
                 parked: counter(row, "parked")?,
-                oldest_due,
+                oldest_due: since(row.get("oldest_due_at")?, &now)?,
             })
         };
         run.await

@@ -233,7 +233,7 @@ pub enum RowState {
 }
 
 /// How many rows stand where; see [`Outbox::stats`](crate::Outbox::stats).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxStats {
     /// Rows that are not due yet.

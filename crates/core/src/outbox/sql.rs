@@ -25,6 +25,8 @@ pub(crate) struct Queries {
     pub(super) claim_read_sqlite: Arc<str>,
     pub(super) claim_read_mysql: Arc<str>,
     pub(super) stats: Arc<str>,
+    pub(super) totals: Arc<str>,
+    pub(super) survey: Arc<str>,
 }
 
 const ENQUEUE: &str = "\
@@ -67,6 +69,8 @@ impl Queries {
             claim_read_sqlite: fill(include_str!("sql/claim_read_sqlite.sql")),
             claim_read_mysql: fill(include_str!("sql/claim_read_mysql.sql")),
             stats: fill(include_str!("sql/stats.sql")),
+            totals: fill(include_str!("sql/totals.sql")),
+            survey: fill(include_str!("sql/survey.sql")),
         }
     }
 }
