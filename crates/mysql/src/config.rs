@@ -1,9 +1,10 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use duebox_core::DbError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use crate::MySqlDatabase;
 use crate::session::Session;
@@ -43,6 +44,18 @@ SET SESSION
     SESSION completion_type = 'NO_CHAIN',
     SESSION sql_safe_updates = 0,
     SESSION sql_select_limit = 18446744073709551615";
+
+/// [`SESSION`] with a limit for statements. MySQL counts milliseconds and ends
+/// reads alone, MariaDB counts seconds and ends whatever runs.
+fn limited_session(timeout: Duration) -> String {
+    let milliseconds = timeout.as_millis().clamp(1, u128::from(u32::MAX));
+    format!(
+        "{SESSION} /*!50708 , SESSION max_execution_time = {milliseconds} */ \
+         /*M!100101 , SESSION max_statement_time = {}.{:03} */",
+        milliseconds / 1000,
+        milliseconds % 1000
+    )
+}
 
 /// A connection that was idle for longer is asked whether it is still there.
 const PING_AFTER: Duration = Duration::from_millis(100);
@@ -109,6 +122,22 @@ impl MySqlOptions {
     /// How long a call waits for a connection, 5 seconds unless it is said.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.pool = self.pool.acquire_timeout(timeout);
+        self
+    }
+
+    /// How long the server lets a statement run, in whole milliseconds and at
+    /// least one, before it ends it with [`Kind::Busy`](crate::Kind::Busy); as
+    /// the server is set unless it is said. MySQL ends statements that only
+    /// read, MariaDB any.
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        let session: Arc<str> = limited_session(timeout).into();
+        self.pool = self.pool.after_connect(move |connection, _| {
+            let session = Arc::clone(&session);
+            Box::pin(async move {
+                let set = sqlx::raw_sql(AssertSqlSafe(session));
+                connection.execute(set).await.map(drop)
+            })
+        });
         self
     }
 

@@ -47,6 +47,7 @@ pub struct PostgresOptions {
     acquire_timeout: Duration,
     connect_timeout: Duration,
     prepared: bool,
+    statement_timeout: Option<Duration>,
 }
 
 impl PostgresOptions {
@@ -92,6 +93,7 @@ impl PostgresOptions {
             acquire_timeout: Duration::from_secs(10),
             connect_timeout,
             prepared: true,
+            statement_timeout: None,
         })
     }
 
@@ -112,6 +114,15 @@ impl PostgresOptions {
     /// `connect_timeout` says, otherwise 5 seconds.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long the server lets a statement run, in whole milliseconds and at
+    /// least one, before it ends it with [`Kind::Busy`](crate::Kind::Busy); as
+    /// the server is set unless it is said. It is asked for when a connection is
+    /// made, which a pooler such as PgBouncer may refuse.
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = Some(timeout);
         self
     }
 
@@ -167,6 +178,17 @@ impl PostgresOptions {
             _ => tokio_postgres::config::SslMode::Require,
         });
         driver.connect_timeout(self.connect_timeout);
+        if let Some(timeout) = self.statement_timeout {
+            let set = format!(
+                "-c statement_timeout={}",
+                timeout.as_millis().clamp(1, i32::MAX as u128)
+            );
+            let options = match driver.get_options() {
+                Some(options) => format!("{options} {set}"),
+                None => set,
+            };
+            driver.options(options);
+        }
         let tls = tls::connector(self.mode, self.root_cert.as_deref())?;
         Ok((driver, tls))
     }
@@ -181,6 +203,7 @@ impl fmt::Debug for PostgresOptions {
             .field("acquire_timeout", &self.acquire_timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("prepared_statements", &self.prepared)
+            .field("statement_timeout", &self.statement_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,8 @@ use crate::tests;
 tests!(settings:
     an_outbox_works_whatever_the_sessions_settings,
     sessions_that_cannot_do_are_refused_before_anything_runs,
-    an_outbox_works_in_every_sql_mode_that_is_not_refused;
+    an_outbox_works_in_every_sql_mode_that_is_not_refused,
+    a_statement_that_runs_too_long_is_ended_by_the_server;
     alone: our_own_pool_has_no_limit_of_rows
 );
 
@@ -285,4 +286,31 @@ async fn our_own_pool_has_no_limit_of_rows(server: Server) {
         run(&mut admin, format!("SET GLOBAL {setting} = DEFAULT")).await;
     }
     assert_eq!(outcome.expect("no panic"), (20, 20, 20));
+}
+
+async fn a_statement_that_runs_too_long_is_ended_by_the_server(server: Server) {
+    let of = TestDatabase::new(server, "").await;
+    let limited = of
+        .options()
+        .statement_timeout(std::time::Duration::from_millis(50));
+    let db = limited.connect().await.expect("connect");
+    let long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+        SELECT COUNT(*) AS found FROM n AS a, n AS b, n AS c, n AS d";
+    let error = db.query(&Statement::new(long)).await.expect_err("ended");
+    assert_eq!(error.kind(), Kind::Busy, "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    // The session goes on, as all the others are set.
+    let (outbox, next) = (Outbox::new("outbox"), DAY);
+    db.migrate_outbox(&outbox).await.expect("migrate");
+    let row = outbox.enqueue_statement("a", "t", "p", None, next);
+    db.batch_atomic(&[row]).await.expect("enqueue");
+    assert_eq!(
+        outbox
+            .claim_due(&db, NOW, LATER, 10)
+            .await
+            .expect("claim")
+            .len(),
+        1
+    );
+    of.drop().await;
 }

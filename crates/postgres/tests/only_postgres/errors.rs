@@ -290,3 +290,18 @@ pub(crate) async fn connecting_says_why_it_fails() {
     }
     drop(silent);
 }
+
+pub(crate) async fn a_statement_that_runs_too_long_is_ended_by_the_server() {
+    let place = Place::new().await;
+    // Beside the settings that the address has.
+    let limited = place.options().statement_timeout(Duration::from_millis(50));
+    let db = limited.connect().await.expect("connect");
+    let long = Statement::new("SELECT 1 AS one FROM pg_sleep(600)");
+    let error = db.query(&long).await.expect_err("ended");
+    assert_eq!(error.kind(), Kind::Busy, "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    let schema = Statement::new("SELECT current_schema()::text AS name");
+    let rows = db.query(&schema).await.expect("the session goes on");
+    assert_eq!(rows[0].get::<String>("name").expect("a name"), place.name);
+    place.close().await;
+}

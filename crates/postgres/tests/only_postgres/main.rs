@@ -48,7 +48,8 @@ const TESTS: &[(&str, Run)] = tests! {
         takes_few_round_trips;
     encoding: a_database_that_cannot_keep_every_text_is_unsupported;
     errors: are_sorted_and_quote_no_value, a_read_only_server_is_unsupported_until_it_is_not,
-        a_dead_server_is_no_full_pool, connecting_says_why_it_fails;
+        a_dead_server_is_no_full_pool, connecting_says_why_it_fails,
+        a_statement_that_runs_too_long_is_ended_by_the_server;
     examples: all_of_them_run;
     outcomes: a_connection_that_ends_behind_the_commit_is_unknown, what_may_commit_in_its_middle_is_run_once,
         what_cannot_run_at_all_is_not_applied, a_transaction_that_somebody_left_open_takes_nothing,
