@@ -38,6 +38,17 @@ pub(crate) struct Place {
     /// The outbox; "outbox" where one is needed and none is named
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) table: Option<String>,
+    /// How long one statement may run; 0s for as long as the server allows, and
+    /// for poolers that let nobody set it
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+impl Place {
+    /// How long one statement may run, if that is limited.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        Some(self.timeout).filter(|limit| !limit.is_zero())
+    }
 }
 
 /// Without the URL, which may hold a password.
@@ -136,6 +147,9 @@ pub(crate) struct StatusArgs {
     /// One JSON document instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+    /// Only what an index tells: neither topics nor holders
+    #[arg(long)]
+    pub(crate) totals: bool,
     /// Again and again, until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
@@ -274,10 +288,14 @@ pub(crate) struct DeleteArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SubjectCommand {
-    /// Print all rows of a person, with payloads, one JSON object a line
+    /// Print all rows of a person, with payloads, and the tickets of the owner,
+    /// one JSON object a line
     Export {
         /// The subject, or - to read it from standard input
         subject: String,
+        /// The owner of the tickets, unless the subject is that UUID
+        #[arg(long, value_name = "UUID")]
+        owner: Option<String>,
     },
     /// Erase all rows of a person, and the tickets of the owner
     Erase {

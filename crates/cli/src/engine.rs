@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duebox_core::{Database, DbError, Dialect, Kind, Outbox, PendingReceiptStore, Statement};
 use duebox_mysql::{MySqlDatabase, MySqlOptions};
@@ -27,25 +28,31 @@ pub(crate) struct Known {
 impl Engine {
     /// Connects. An SQLite file must be there.
     pub(crate) async fn open(place: &Place) -> Result<Self, CliError> {
-        Self::connect(place, false).await
+        Self::connect(place, false, place.limit()).await
     }
 
-    /// Connects, and makes an SQLite file that is not there.
+    /// Connects, and makes an SQLite file that is not there. To migrate may take
+    /// as long as it takes.
     pub(crate) async fn open_or_make(place: &Place) -> Result<Self, CliError> {
-        Self::connect(place, true).await
+        Self::connect(place, true, None).await
     }
 
-    async fn connect(place: &Place, make: bool) -> Result<Self, CliError> {
+    async fn connect(place: &Place, make: bool, limit: Option<Duration>) -> Result<Self, CliError> {
         let url = url(place)?;
         Ok(match dialect_of(url)? {
-            Dialect::Postgres => Self::Postgres(
-                PostgresOptions::new(url)?
-                    .max_connections(2)
-                    .connect()
-                    .await?,
-            ),
+            Dialect::Postgres => {
+                let mut options = PostgresOptions::new(url)?.max_connections(2);
+                if let Some(limit) = limit {
+                    options = options.statement_timeout(limit);
+                }
+                Self::Postgres(options.connect().await?)
+            }
             Dialect::MySql => {
-                Self::MySql(MySqlOptions::new(url)?.max_connections(2).connect().await?)
+                let mut options = MySqlOptions::new(url)?.max_connections(2);
+                if let Some(limit) = limit {
+                    options = options.statement_timeout(limit);
+                }
+                Self::MySql(options.connect().await?)
             }
             _ => {
                 let path = url.trim_start_matches("sqlite:");
@@ -133,7 +140,7 @@ pub(crate) fn outbox(place: &Place) -> Result<Outbox, CliError> {
     Ok(Outbox::try_new(place.table.as_deref().unwrap_or("outbox"))?)
 }
 
-fn url(place: &Place) -> Result<&str, CliError> {
+pub(crate) fn url(place: &Place) -> Result<&str, CliError> {
     place.database.as_deref().ok_or_else(|| {
         CliError::usage("no database: give --database URL or set DUEBOX_DATABASE_URL")
     })

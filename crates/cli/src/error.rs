@@ -56,6 +56,10 @@ impl fmt::Display for CliError {
             Self::Database(error) => {
                 write!(f, "{error}")?;
                 match error.kind() {
+                    // What PgBouncer answers to a setting that it does not hand on.
+                    _ if error.code() == Some("08P01") => f.write_str(
+                        "; a pooler may refuse the limit of time: try --timeout 0s",
+                    ),
                     Kind::Unavailable => f.write_str(
                         "; see that the server runs and that --database names it",
                     ),

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::CliError;
 
@@ -23,26 +24,51 @@ pub(crate) fn message(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Says how far it is, on a terminal alone.
-pub(crate) fn progress(done: u64) {
-    let mut err = io::stderr().lock();
-    if err.is_terminal() {
-        let _ = write!(err, "\r{done} rows");
-        let _ = err.flush();
+/// Says how far it is, on a terminal alone, until it is dropped.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Of so many of these things.
+    pub(crate) fn new(things: &'static str) -> Self {
+        let bar = ProgressBar::no_length();
+        if let Ok(style) = ProgressStyle::with_template(&format!("{{spinner}} {{pos}} {things}")) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    pub(crate) fn at(&self, done: u64) {
+        self.0.set_position(done);
     }
 }
 
-/// Ends the line of [`progress`].
-pub(crate) fn progress_done() {
-    let mut err = io::stderr().lock();
-    if err.is_terminal() {
-        let _ = write!(err, "\r\x1b[K");
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The text as something that is wrong, in colour where standard output is a
+/// terminal that wants any.
+pub(crate) fn alarming(text: &str) -> String {
+    painted(text, anstyle::AnsiColor::Red.on_default().bold())
+}
+
+/// The text as something to know.
+pub(crate) fn notable(text: &str) -> String {
+    painted(text, anstyle::AnsiColor::Yellow.on_default())
+}
+
+fn painted(text: &str, style: anstyle::Style) -> String {
+    match anstream::AutoStream::choice(&io::stdout()) {
+        anstream::ColorChoice::Never => text.to_owned(),
+        _ => format!("{style}{text}{style:#}"),
     }
 }
 
 /// A table for people.
 pub(crate) fn table<const N: usize>(
-    header: [&str; N],
+    header: [impl ToString; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let mut table = Table::new();

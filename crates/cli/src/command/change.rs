@@ -1,15 +1,16 @@
 //! What changes rows, by their ids or by filters, a batch at a time.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use duebox_core::chrono::{DateTime, Utc};
 use duebox_core::{Database, DbError, Outbox, OutboxEntry, RowState, format_time};
 
-use crate::args::{DeleteArgs, ParkArgs, Place, ReleaseArgs, RetryArgs, Selection, State};
+use crate::args::{DeleteArgs, Filter, ParkArgs, Place, ReleaseArgs, RetryArgs, Selection, State};
 use crate::command::list::{PAGE, options};
 use crate::engine::{self, Engine};
 use crate::error::CliError;
-use crate::output;
+use crate::output::{self, Progress};
 use crate::stop::Stop;
 
 /// The change, and what to call it once done.
@@ -113,10 +114,13 @@ async fn run(
             "say which rows: either their ids, or at least one of --topic, --state and --older-than",
         ));
     }
+    // One that is given twice is meant once.
+    let ids: BTreeSet<&str> = selection.ids.iter().map(String::as_str).collect();
     let walk = Walk {
         db: &*engine.db(),
         outbox: &engine::outbox(place)?,
-        selection,
+        ids: ids.iter().copied().collect(),
+        filter: &selection.filter,
         change,
         now: engine.db().now().await?,
     };
@@ -145,7 +149,7 @@ async fn run(
     };
     output::data(&format!("{done} rows {}", change.done()))?;
     // An id that changed nothing is a finding: a script wants to know.
-    let wanted = u64::try_from(selection.ids.len()).unwrap_or(u64::MAX);
+    let wanted = u64::try_from(ids.len()).unwrap_or(u64::MAX);
     if done < wanted {
         return Err(CliError::Finding(format!(
             "{} of the ids had nothing to change: not there, or not in the state for it",
@@ -164,7 +168,8 @@ struct Found {
 struct Walk<'a> {
     db: &'a dyn Database,
     outbox: &'a Outbox,
-    selection: &'a Selection,
+    ids: Vec<&'a str>,
+    filter: &'a Filter,
     change: Change<'a>,
     now: DateTime<Utc>,
 }
@@ -173,15 +178,16 @@ impl Walk<'_> {
     /// Counts, or changes until told to stop.
     async fn go(&self, apply: Option<&Stop>) -> Result<Found, CliError> {
         let now = format_time(self.now)?;
+        let progress = Progress::new("rows");
         let mut found = Found::default();
         let mut after = String::new();
-        let mut ids = self.selection.ids.iter();
+        let mut ids = self.ids.iter();
         loop {
             if let Some(stop) = apply {
                 stop.check(found.rows)?;
             }
-            let (rows, last) = if self.selection.ids.is_empty() {
-                let page = options(&self.selection.filter, self.now)?;
+            let (rows, last) = if self.ids.is_empty() {
+                let page = options(self.filter, self.now)?;
                 let page = page.after(after.as_str()).limit(PAGE);
                 let rows = self.outbox.list(self.db, &now, &page).await?;
                 let last = (rows.len() as u64) < PAGE;
@@ -206,16 +212,13 @@ impl Walk<'_> {
             if apply.is_some() {
                 let ids: Vec<&str> = touched.iter().map(|row| row.id.as_str()).collect();
                 found.rows += self.change.apply(self.outbox, self.db, &ids, &now).await?;
-                output::progress(found.rows);
+                progress.at(found.rows);
             } else {
                 found.rows += touched.len() as u64;
             }
             if last {
                 break;
             }
-        }
-        if apply.is_some() {
-            output::progress_done();
         }
         Ok(found)
     }

@@ -146,15 +146,15 @@ impl Found {
     fn add(&mut self, mut row: Row, now: &str) -> Result<(), DbError> {
         let found = counter(&row, "found")?;
         let state = row.take_text("state")?;
-        let stats = self.topics.entry(row.take_text("topic")?).or_default();
+        let of_topic = self.topics.entry(row.take_text("topic")?).or_default();
         match state.as_str() {
-            "parked" => stats.parked += found,
-            "leased" => stats.leased += found,
-            "waiting" => stats.waiting += found,
+            "parked" => of_topic.parked += found,
+            "leased" => of_topic.leased += found,
+            "waiting" => of_topic.waiting += found,
             _ => {
-                stats.due += found;
+                of_topic.due += found;
                 let due = since(row.take_optional("first_visible_at")?, now)?;
-                stats.oldest_due = stats.oldest_due.max(due);
+                of_topic.oldest_due = of_topic.oldest_due.max(due);
             }
         }
         // The others have no lease to lose, or lost it when they were parked.

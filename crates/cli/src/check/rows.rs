@@ -1,0 +1,244 @@
+//! What the rows of an outbox tell of those that write and drain it.
+
+use std::time::Duration;
+
+use duebox_core::chrono::{DateTime, TimeDelta, Utc};
+use duebox_core::{Database, Outbox, OutboxSurvey, PARKED, Statement, format_time};
+
+use super::Checking;
+use super::finding::Finding;
+use crate::command::status::within;
+use crate::error::CliError;
+
+/// Rows that a finding names; the others come up when the check is run again.
+const NAMED: usize = 50;
+
+pub(super) async fn check(checking: &mut Checking<'_>, outbox: &Outbox) -> Result<(), CliError> {
+    let db = checking.engine.db();
+    let now = db.now().await?;
+    let stored = format_time(now)?;
+    let Some(survey) = within(checking.place, outbox.survey(&*db, &stored)).await? else {
+        checking.add(
+            Finding::note("not-checked", "counting the rows took too long")
+                .of(outbox.table())
+                .because("the table is large, or the server is busy")
+                .run(format!(
+                    "duebox check --timeout 10m --table {}",
+                    outbox.table()
+                )),
+        );
+        return Ok(());
+    };
+    let rows = Rows {
+        db: &*db,
+        table: outbox.table(),
+        now,
+    };
+    let lease = checking.args.max_lease;
+    let stuck = rows.stuck(lease).await?;
+    let poison = rows.poison().await?;
+    let ahead = rows.ahead(checking.args.max_clock).await?;
+    let overdue = overdue(outbox.table(), &survey, checking.args.max_oldest);
+    let parked = parked(outbox.table(), &survey, checking.args.max_parked);
+    for finding in [stuck, poison, ahead, overdue, parked] {
+        checking.findings.extend(finding);
+    }
+    Ok(())
+}
+
+struct Rows<'a> {
+    db: &'a dyn Database,
+    table: &'a str,
+    now: DateTime<Utc>,
+}
+
+impl Rows<'_> {
+    /// The ids of the rows with this condition, and who holds the first.
+    async fn ids(
+        &self,
+        condition: &str,
+        bound: Vec<String>,
+    ) -> Result<(Vec<String>, Option<String>), CliError> {
+        let read = format!(
+            "SELECT id, locked_by FROM {} WHERE next_attempt_at < ? AND {condition} ORDER BY id LIMIT {}",
+            self.table,
+            NAMED + 1
+        );
+        let statement = bound
+            .into_iter()
+            .fold(Statement::new(read).bind(PARKED), Statement::bind);
+        let rows = self.db.query(&statement).await?;
+        let ids = rows
+            .iter()
+            .map(|row| row.get("id"))
+            .collect::<Result<Vec<String>, _>>()?;
+        let holder = match rows.first() {
+            Some(row) => row.get("locked_by")?,
+            None => None,
+        };
+        Ok((ids, holder))
+    }
+
+    fn later(&self, by: Duration) -> String {
+        let by = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
+        let then = self.now.checked_add_signed(by);
+        // Nothing is later than what is parked.
+        match then.map(format_time) {
+            Some(Ok(then)) => then,
+            _ => PARKED.to_owned(),
+        }
+    }
+
+    async fn stuck(&self, most: Duration) -> Result<Option<Finding>, CliError> {
+        let until = self.later(most);
+        let (ids, holder) = self
+            .ids(
+                "visible_at > ? AND locked_until > ?",
+                vec![until.clone(), until],
+            )
+            .await?;
+        let Some((few, count)) = named(&ids) else {
+            return Ok(None);
+        };
+        let holder = holder.map_or_else(
+            || "an unnamed holder".to_owned(),
+            |name| format!("{name:?}"),
+        );
+        Ok(Some(
+            Finding::problem(
+                "stuck-lease",
+                format!(
+                    "{count} under a lease that ends more than {} from now; the first is held by {holder}",
+                    humantime::format_duration(most)
+                ),
+            )
+            .of(self.table)
+            .because(
+                "the lease was given until a wrong time; if its holder dies, nobody takes the \
+                 row before then",
+            )
+            .run(format!("duebox release {} --table {}", few.join(" "), self.table)),
+        ))
+    }
+
+    async fn poison(&self) -> Result<Option<Finding>, CliError> {
+        let (ids, _) = self.ids("lapses >= 2", Vec::new()).await?;
+        let Some((few, count)) = named(&ids) else {
+            return Ok(None);
+        };
+        Ok(Some(
+            Finding::problem(
+                "poison-row",
+                format!("{count} had two holders or more in a row die or stall with them"),
+            )
+            .of(self.table)
+            .because(
+                "what the handler does for these rows kills its process, or outlasts its lease",
+            )
+            .run(format!("duebox show {} --table {}", few[0], self.table))
+            .run(format!(
+                "duebox park {} --reason \"it stops its worker\" --table {}",
+                few.join(" "),
+                self.table
+            )),
+        ))
+    }
+
+    async fn ahead(&self, most: Duration) -> Result<Option<Finding>, CliError> {
+        let (ids, _) = self.ids("created_at > ?", vec![self.later(most)]).await?;
+        let Some((few, count)) = named(&ids) else {
+            return Ok(None);
+        };
+        let ids = few.join(" ");
+        Ok(Some(
+            Finding::problem(
+                "clock-ahead",
+                format!("{count} enqueued at a time that has not come yet"),
+            )
+            .of(self.table)
+            .because(
+                "the clock of a machine that enqueues is ahead: its rows fall due late by as much",
+            )
+            .advise(
+                "set that machine's clock by the network's time, or take the time of rows from \
+                 the database (`Database::now`, or the worker's Clock)",
+            )
+            .run(format!(
+                "duebox park {ids} --reason \"its clock was ahead\" --table {}",
+                self.table
+            ))
+            .run(format!("duebox retry {ids} --table {}", self.table)),
+        ))
+    }
+}
+
+/// The ids to name and how many there are, unless there are none.
+fn named(ids: &[String]) -> Option<(&[String], String)> {
+    let few = &ids[..ids.len().min(NAMED)];
+    let count = match ids.len() {
+        0 => return None,
+        1 => "1 row was".to_owned(),
+        more if more > NAMED => format!("more than {NAMED} rows were"),
+        more => format!("{more} rows were"),
+    };
+    Some((few, count))
+}
+
+fn overdue(table: &str, survey: &OutboxSurvey, most: Duration) -> Option<Finding> {
+    let oldest = survey.stats.oldest_due?.to_std().ok()?;
+    if oldest <= most {
+        return None;
+    }
+    let age = humantime::format_duration(Duration::from_secs(oldest.as_secs()));
+    let what = format!("{} rows are due, the oldest for {age}", survey.stats.due);
+    let lapsed: Vec<&str> = survey
+        .holders
+        .iter()
+        .filter(|holder| holder.lapsed > 0)
+        .map(|holder| holder.holder.as_deref().unwrap_or("an unnamed holder"))
+        .collect();
+    if survey.stats.leased > 0 {
+        return Some(
+            Finding::problem("slow-drain", what)
+                .of(table)
+                .because(
+                    "workers hold leases, but do not keep up with what comes, or with one topic",
+                )
+                .run(format!("duebox status --table {table}"))
+                .advise("run more workers or raise their concurrency; see which topic is behind"),
+        );
+    }
+    let cause = if lapsed.is_empty() {
+        "nobody holds a lease: no worker drains this outbox".to_owned()
+    } else {
+        format!(
+            "nobody holds a lease, and those of {} ran out: it died or stalled, and no worker \
+             has come since",
+            lapsed.join(", ")
+        )
+    };
+    Some(
+        Finding::problem("dead-worker", what)
+            .of(table)
+            .because(cause)
+            .advise(
+                "start a worker on this outbox, and see why the last one ended; it takes up \
+                 what its predecessor held, and nothing is lost",
+            ),
+    )
+}
+
+fn parked(table: &str, survey: &OutboxSurvey, most: u64) -> Option<Finding> {
+    let parked = survey.stats.parked;
+    if parked <= most {
+        return None;
+    }
+    Some(
+        Finding::problem("parked-rows", format!("{parked} rows are parked"))
+            .of(table)
+            .because("they failed as often as they may, or for good, or somebody parked them")
+            .run(format!("duebox list --state parked --table {table}"))
+            .advise("mend what they failed of: `duebox show ID` has the last error")
+            .run(format!("duebox retry --parked --table {table}")),
+    )
+}

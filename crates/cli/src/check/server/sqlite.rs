@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+use super::ask;
+use crate::check::Checking;
+use crate::check::finding::Finding;
+use crate::error::CliError;
+
+/// A reader that stays for so long is not one that reads just now.
+const LOOKS: u32 = 10;
+const BETWEEN: Duration = Duration::from_millis(200);
+
+pub(super) async fn check(checking: &mut Checking<'_>) -> Result<(), CliError> {
+    let row = ask(checking, "PRAGMA journal_mode").await?;
+    let mode: String = row.get("journal_mode")?;
+    if mode != "wal" {
+        checking.add(
+            Finding::note("journal-mode", format!("the journal is {mode}"))
+                .because("readers and the writer wait for each other")
+                .sql("PRAGMA journal_mode = WAL"),
+        );
+        return Ok(());
+    }
+    pinned(checking).await
+}
+
+/// The log is copied back up to the oldest snapshot that somebody reads.
+async fn pinned(checking: &mut Checking<'_>) -> Result<(), CliError> {
+    let (mut end, mut copied) = (0, 0);
+    for look in 0..LOOKS {
+        let row = ask(checking, "PRAGMA wal_checkpoint(PASSIVE)").await?;
+        let log: i64 = row.get("log")?;
+        copied = row.get("checkpointed")?;
+        if look == 0 {
+            end = log;
+        }
+        if copied >= end {
+            return Ok(());
+        }
+        tokio::time::sleep(BETWEEN).await;
+    }
+    checking.add(
+        Finding::problem(
+            "pinned-snapshot",
+            format!(
+                "{} pages of the write-ahead log cannot be copied back",
+                end - copied
+            ),
+        )
+        .because(
+            "a program reads an old snapshot and does not end its transaction: the log beside \
+             the file grows, and every read looks through it",
+        )
+        .advise(
+            "see which processes have the file open (`fuser -v FILE`), and end the transaction \
+             or the process of the one that reads",
+        ),
+    );
+    Ok(())
+}
