@@ -44,7 +44,7 @@ async fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Completions(args) => command::shell::completions(&args),
         Command::Man => command::shell::man(),
         Command::Migrate(args) => command::migrate::run(&place, &args).await,
-        Command::Check(args) => check::run(&Engine::open(&place).await?, &place, &args).await,
+        Command::Check(args) => check::run(&place, &args).await,
         Command::Status(args) => {
             command::status::run(&Engine::open(&place).await?, &place, &args).await
         }

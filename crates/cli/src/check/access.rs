@@ -54,7 +54,7 @@ pub(super) async fn check(
             // The server's part says why, and what cures it; on SQLite this does.
             Err(error) if error.kind() == Kind::Unsupported => {
                 if checking.dialect() == Dialect::Sqlite {
-                    checking.add(read_only_file(table));
+                    checking.add(read_only_file().of(table));
                 }
                 return Ok(());
             }
@@ -74,9 +74,8 @@ fn is_refusal(error: &DbError) -> bool {
     matches!(error.code(), Some("42501" | "1142" | "1143"))
 }
 
-fn read_only_file(table: &str) -> Finding {
+pub(super) fn read_only_file() -> Finding {
     Finding::problem("read-only-server", "the file cannot be written to")
-        .of(table)
         .because("this user may not write to the file or its folder, or the disk is read-only")
         .advise(
             "give the user of the service the file, its folder and the files beside it \

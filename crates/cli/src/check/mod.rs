@@ -19,7 +19,7 @@ use self::finding::{Finding, Level};
 use self::shape::Shape;
 use crate::args::Place;
 use crate::command::{receipts, status};
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::error::CliError;
 use crate::output;
 
@@ -92,11 +92,17 @@ fn not_seen(at: &str, error: &DbError) -> Finding {
         .advise("run the check as a role that may see it")
 }
 
-pub(crate) async fn run(
-    engine: &Engine,
-    place: &Place,
-    args: &CheckArgs,
-) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(place: &Place, args: &CheckArgs) -> Result<ExitCode, CliError> {
+    let engine = match Engine::open(place).await {
+        Ok(engine) => engine,
+        Err(CliError::Database(error)) => {
+            let finding = not_opened(engine::dialect(place)?, &error);
+            let finding = finding.ok_or(CliError::Database(error))?;
+            return report(args, "", &[], vec![finding]);
+        }
+        Err(error) => return Err(error),
+    };
+    let engine = &engine;
     let mut checking = Checking {
         engine,
         place,
@@ -137,27 +143,50 @@ pub(crate) async fn run(
             checking.looked(&format!("the rows of {table}"), rows)?;
         }
     }
-    report(checking, &tables)
+    report(args, &checking.version, &tables, checking.findings)
 }
 
-fn report(checking: Checking<'_>, tables: &[(String, Shape)]) -> Result<ExitCode, CliError> {
-    let mut findings = checking.findings;
-    findings.retain(|finding| !checking.args.ignore.iter().any(|code| code == finding.code));
+/// Why there is nothing to look at, where that is not a matter of the command
+/// line.
+fn not_opened(dialect: Dialect, error: &DbError) -> Option<Finding> {
+    match error.kind() {
+        Kind::Unsupported if dialect == Dialect::Sqlite => Some(access::read_only_file()),
+        Kind::Unsupported => Some(
+            Finding::problem("unsupported-server", "the server cannot be worked with")
+                .because(error.to_string())
+                .advise("set the server as the cause says, or take one that is new enough"),
+        ),
+        Kind::Unavailable => Some(
+            Finding::problem("unreachable", "the server cannot be reached")
+                .because(error.to_string())
+                .advise("see that the server runs, and that --database names it and may log in"),
+        ),
+        _ => None,
+    }
+}
+
+fn report(
+    args: &CheckArgs,
+    version: &str,
+    tables: &[(String, Shape)],
+    mut findings: Vec<Finding>,
+) -> Result<ExitCode, CliError> {
+    findings.retain(|finding| !args.ignore.iter().any(|code| code == finding.code));
     findings.sort_by_key(|finding| finding.level);
     let problems = findings
         .iter()
         .filter(|finding| finding.level == Level::Problem)
         .count();
-    if checking.args.json {
+    if args.json {
         let document = json!({
-            "version": checking.version,
+            "version": version,
             "tables": tables.iter().map(|(table, _)| table).collect::<Vec<_>>(),
             "problems": problems,
             "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
         });
         output::data(&document.to_string())?;
     } else {
-        output::data(&output::clean(&checking.version))?;
+        output::data(&output::clean(version))?;
         for (table, _) in tables {
             output::data(&format!("looked at {table}"))?;
         }

@@ -3,15 +3,37 @@
 //! `DUEBOX_TEST_MARIADB_URL` names a server. A missing server is reported as
 //! ignored, and is a failure with `DUEBOX_TEST_REQUIRE=all`.
 
+mod drill;
 mod place;
 mod rows;
+mod session;
 mod shell;
 
 use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use self::place::{ENGINES, Place};
+
+/// Held for a test's time: some change the whole server, and run alone.
+static SERVERS: RwLock<()> = RwLock::new(());
+
+enum Hold {
+    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'static, ()>),
+    Beside(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'static, ()>),
+}
+
+impl Hold {
+    fn new(alone: bool) -> Self {
+        // A test that failed has broken nothing of the others.
+        if alone {
+            Self::Alone(SERVERS.write().unwrap_or_else(PoisonError::into_inner))
+        } else {
+            Self::Beside(SERVERS.read().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
+}
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -27,7 +49,10 @@ fn main() -> ExitCode {
         .collect();
     for (engine, variable) in ENGINES {
         let url = variable.map(|name| std::env::var(name).unwrap_or_default());
-        for &(name, test) in rows::TESTS {
+        let alone = drill::ALONE.iter().map(|test| (test, true));
+        let beside = rows::TESTS.iter().chain(drill::TESTS);
+        let tests = beside.map(|test| (test, false)).chain(alone);
+        for (&(name, test), alone) in tests {
             let full = format!("{engine}::{name}");
             let url = url.clone();
             trials.push(match url.as_deref() {
@@ -36,6 +61,7 @@ fn main() -> ExitCode {
                 }
                 Some("") => Trial::test(full, || Ok(())).with_ignored_flag(true),
                 _ => Trial::test(full, move || {
+                    let _held = Hold::new(alone);
                     test(&Place::new(url));
                     Ok(())
                 }),

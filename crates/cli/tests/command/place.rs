@@ -8,6 +8,8 @@ use duebox_mysql::MySqlDatabase;
 use duebox_postgres::PostgresDatabase;
 use duebox_sqlite::SqliteDatabase;
 
+use crate::session::Session;
+
 pub(crate) const ENGINES: [(&str, Option<&str>); 4] = [
     ("sqlite", None),
     ("postgres", Some("DUEBOX_TEST_POSTGRES_URL")),
@@ -33,8 +35,13 @@ impl Answer {
 }
 
 pub(crate) fn duebox(args: &[&str], input: &str) -> Answer {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_duebox"))
-        .args(args)
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duebox"));
+    answer(command.args(args), input)
+}
+
+/// What the command answers to this input.
+pub(crate) fn answer(command: &mut Command, input: &str) -> Answer {
+    let mut child = command
         .env_remove("DUEBOX_DATABASE_URL")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -98,6 +105,32 @@ impl Place {
     pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Answer {
         let place = ["--database", &self.url, "--table", &self.table];
         duebox(&[args, &place].concat(), input)
+    }
+
+    /// Runs the binary as changed by `change`.
+    pub(crate) fn run_by(&self, args: &[&str], change: impl FnOnce(&mut Command)) -> Answer {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duebox"));
+        command.args(args);
+        command.args(["--database", &self.url, "--table", &self.table]);
+        change(&mut command);
+        answer(&mut command, "")
+    }
+
+    /// The scheme of its URL.
+    pub(crate) fn engine(&self) -> &str {
+        let (scheme, _) = self.url.split_once(':').expect("a URL");
+        scheme
+    }
+
+    /// The name of its database on the server.
+    pub(crate) fn name(&self) -> &str {
+        let (_, name) = self.server.as_ref().expect("a server");
+        name
+    }
+
+    /// Another connection, for SQL of any kind.
+    pub(crate) fn session(&self) -> Session {
+        Session::new(&self.url)
     }
 
     pub(crate) fn outbox(&self) -> Outbox {

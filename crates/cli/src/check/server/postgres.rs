@@ -59,13 +59,15 @@ pub(super) async fn check(checking: &mut Checking<'_>) -> Result<(), CliError> {
 fn read_only(database: &str, role: &str, source: &str) -> Finding {
     let finding = Finding::problem("read-only-server", "transactions are read-only by default");
     let set = "default_transaction_read_only";
+    // The setting holds for the session that is to change it, too.
+    let first = format!("SET {set} = off;\n");
     match source {
         "database" => finding
             .because("it is set so for the database")
-            .sql(format!("ALTER DATABASE {database} RESET {set}")),
+            .sql(format!("{first}ALTER DATABASE {database} RESET {set}")),
         "user" => finding
             .because("it is set so for the role")
-            .sql(format!("ALTER ROLE {role} RESET {set}")),
+            .sql(format!("{first}ALTER ROLE {role} RESET {set}")),
         "database user" => finding
             .because("it is set so for the role in this database")
             .sql(format!(
