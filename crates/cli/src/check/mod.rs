@@ -121,7 +121,9 @@ pub(crate) async fn run(place: &Place, args: &CheckArgs) -> Result<ExitCode, Cli
         .iter()
         .map(|outbox| (outbox.table().to_owned(), Shape::Outbox))
         .collect();
-    if known.receipts && place.table.is_none() {
+    // Another tool may have made them, and a service may have none.
+    if place.table.is_none() && (known.receipts || shape::is_there(engine, receipts::TABLE).await?)
+    {
         tables.push((receipts::TABLE.to_owned(), Shape::Receipts));
     }
     for (table, shape) in &tables {

@@ -6,6 +6,7 @@ use super::Checking;
 use super::catalog::{Column, Table};
 use super::cure;
 use super::finding::Finding;
+use crate::engine::Engine;
 use crate::error::CliError;
 
 /// What a table is to be.
@@ -136,6 +137,11 @@ impl Shape {
         let want = self.wants().iter().find(|want| want.name == column);
         want.map_or(0, |want| want.chars)
     }
+}
+
+/// Whether there is a table of this name.
+pub(super) async fn is_there(engine: &Engine, table: &str) -> Result<bool, CliError> {
+    Ok(!Table::read(&*engine.db(), table).await?.columns.is_empty())
 }
 
 /// Adds what is wrong with a table; returns whether it has the columns that

@@ -8,6 +8,7 @@ mod place;
 mod rows;
 mod session;
 mod shell;
+mod tools;
 
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     for (engine, variable) in ENGINES {
         let url = variable.map(|name| std::env::var(name).unwrap_or_default());
         let alone = drill::ALONE.iter().map(|test| (test, true));
-        let beside = rows::TESTS.iter().chain(drill::TESTS);
+        let beside = rows::TESTS.iter().chain(drill::TESTS).chain(tools::TESTS);
         let tests = beside.map(|test| (test, false)).chain(alone);
         for (&(name, test), alone) in tests {
             let full = format!("{engine}::{name}");

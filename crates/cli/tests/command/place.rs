@@ -122,6 +122,12 @@ impl Place {
         scheme
     }
 
+    /// A name of its own, for what a test keeps elsewhere.
+    pub(crate) fn label(&self) -> String {
+        let text = self.url.rsplit('/').find(|part| part.starts_with("cli_"));
+        text.expect("its name").to_owned()
+    }
+
     /// The name of its database on the server.
     pub(crate) fn name(&self) -> &str {
         let (_, name) = self.server.as_ref().expect("a server");
