@@ -15,9 +15,9 @@ duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
   --engine ENGINE    sqlite, postgres, mysql or mariadb
   --url URL          the server, with a database that nothing else uses
   --dir DIR          sqlite: where the files go, on a disk (the working directory)
-  --scenario NAME    of an outbox: drain, enqueue, many, flat, cursor or worker; of
-                     push receipts: receipts, tickets, takers or receipt-plans; may be
-                     repeated; those of an outbox unless it is said
+  --scenario NAME    of an outbox: drain, enqueue, many, flat, cursor, worker or
+                     status; of push receipts: receipts, tickets, takers or
+                     receipt-plans; may be repeated; the first six unless it is said
   --rows N           drain, many, cursor, receipts, tickets: how many (100000)
   --batch N          rows of a claim, and of an INSERT of many (100)
   --drainers N       drain, many: how many at once (4)
@@ -25,7 +25,7 @@ duebox-bench --engine ENGINE [--url URL] [--scenario NAME]... [OPTIONS]
   --claim N          worker: rows of a claim (1024 on mysql, else 512); four times as
                      many handlers run at once
   --repeat N         how often each figure is measured (5)
-  --waiting N        flat, receipt-plans: the large backlog (1000000)
+  --waiting N        flat, status, receipt-plans: the large backlog (1000000)
   --delayed N        flat: rows that are not yet due (200000)
   --leased N         flat: rows under lease (100000 on sqlite, else 50000)
   --cursor-only      cursor: leave out the rounds without the cursor, which take

@@ -48,6 +48,7 @@ async fn run(args: &Args) -> Fallible<()> {
             "flat" => scenario::flat(&*engine, args).await?,
             "cursor" => scenario::cursor(&*engine, args).await?,
             "worker" => scenario::worker(&*engine, args).await?,
+            "status" => scenario::status(&*engine, args).await?,
             "receipts" => scenario::receipts::by_batch(&*engine, args).await?,
             "tickets" => scenario::receipts::in_one_call(&*engine, args).await?,
             "takers" => scenario::receipts::takers(&*engine, args).await?,

@@ -6,6 +6,7 @@ mod enqueue;
 mod flat;
 mod many;
 pub(crate) mod receipts;
+mod status;
 mod watch;
 mod worker;
 
@@ -14,6 +15,7 @@ pub(crate) use self::drain::drain;
 pub(crate) use self::enqueue::enqueue;
 pub(crate) use self::flat::flat;
 pub(crate) use self::many::many;
+pub(crate) use self::status::status;
 pub(crate) use self::worker::worker;
 
 use duebox_sqlite::chrono::{DateTime, Duration, Utc};

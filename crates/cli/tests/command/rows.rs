@@ -35,6 +35,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("subject_is_exported_and_erased_in_every_outbox", subject),
     ("receipts_are_counted_and_purged", receipts),
     ("check_reports_the_version", check),
+    ("status_gives_up_a_split_that_takes_too_long", slow_survey),
 ];
 
 /// Three rows: `due` and `held` for ada, and `later`, which waits. `held` is
@@ -261,5 +262,42 @@ fn check(place: &Place) {
         found["version"]
             .as_str()
             .is_some_and(|version| !version.is_empty())
+    );
+}
+
+/// The split by topic never ends here, and the totals are there all the same.
+fn slow_survey(place: &Place) {
+    fill(place);
+    let (never, keep) = match place.engine() {
+        "mysql" => (
+            "(SELECT CONCAT('t', SLEEP(600)))",
+            "RENAME TABLE mail TO kept",
+        ),
+        // Not volatile, so that it is left out where nobody asks for it.
+        "postgres" => (
+            "never()",
+            "CREATE FUNCTION never() RETURNS text STABLE LANGUAGE plpgsql AS
+                 'BEGIN PERFORM pg_sleep(600); RETURN 1; END';
+             ALTER TABLE mail RENAME TO kept",
+        ),
+        _ => (
+            "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000000) SELECT MAX(i) FROM n)",
+            "ALTER TABLE mail RENAME TO kept",
+        ),
+    };
+    place.session().run(keep);
+    place.session().run(&format!(
+        "CREATE VIEW mail AS SELECT {never} AS topic, visible_at, next_attempt_at, locked_until, locked_by FROM kept"
+    ));
+    let answer = place.run(&["status", "--json", "--timeout", "300ms"]);
+    let status: serde_json::Value = serde_json::from_str(answer.coded(0)).expect("JSON");
+    let outbox = &status["outboxes"][0];
+    assert_eq!((&outbox["due"], &outbox["later"]), (&1.into(), &2.into()));
+    assert_eq!(outbox["topics"], serde_json::Value::Null);
+    assert!(answer.err.contains("--timeout"), "{answer:?}");
+    let quick = place.run(&["status", "--totals", "--timeout", "300ms"]);
+    assert!(
+        quick.coded(0).contains("2 or leased") && quick.err.is_empty(),
+        "{quick:?}"
     );
 }

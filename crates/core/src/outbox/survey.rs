@@ -105,7 +105,7 @@ impl Outbox {
         let run = async {
             let now = time::stored("now", now)?;
             let statement = Statement::shared(self.queries().survey.clone())
-                .bind(now.as_str())
+                .bind(due_until(&now))
                 .bind(now.as_str());
             let mut found = Found::default();
             for row in db.query(&statement).await? {
@@ -143,22 +143,23 @@ struct Found {
 }
 
 impl Found {
+    /// Adds the rows of one topic that are in one holder's name, or in nobody's.
     fn add(&mut self, mut row: Row, now: &str) -> Result<(), DbError> {
-        let found = counter(&row, "found")?;
-        let state = row.take_text("state")?;
+        let [found, due, leased, parked, held] =
+            ["found", "due", "leased", "parked", "held"].map(|name| counter(&row, name));
+        let (found, due, leased, parked) = (found?, due?, leased?, parked?);
         let of_topic = self.topics.entry(row.take_text("topic")?).or_default();
-        match state.as_str() {
-            "parked" => of_topic.parked += found,
-            "leased" => of_topic.leased += found,
-            "waiting" => of_topic.waiting += found,
-            _ => {
-                of_topic.due += found;
-                let due = since(row.take_optional("first_visible_at")?, now)?;
-                of_topic.oldest_due = of_topic.oldest_due.max(due);
-            }
+        of_topic.due += due;
+        of_topic.leased += leased;
+        of_topic.parked += parked;
+        of_topic.waiting += found.saturating_sub(due + leased + parked);
+        if due > 0 {
+            // The first of all to be visible is one that is.
+            let since_due = since(row.take_optional("first_visible_at")?, now)?;
+            of_topic.oldest_due = of_topic.oldest_due.max(since_due);
         }
-        // The others have no lease to lose, or lost it when they were parked.
-        if row.get::<i64>("held")? == 0 || state == "parked" {
+        let lapsed = held?.saturating_sub(leased);
+        if leased + lapsed == 0 {
             return Ok(());
         }
         let until: String = row.take_text("last_locked_until")?;
@@ -172,11 +173,8 @@ impl Found {
                 lapsed: 0,
                 last_until: String::new(),
             });
-        if state == "leased" {
-            held.leased += found;
-        } else {
-            held.lapsed += found;
-        }
+        held.leased += leased;
+        held.lapsed += lapsed;
         held.last_until = std::mem::take(&mut held.last_until).max(until);
         Ok(())
     }
