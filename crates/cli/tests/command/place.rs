@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use duebox_core::{Database, Outbox, Statement};
+use duebox_core::{Database, Outbox, PendingReceiptStore, Statement};
 use duebox_mysql::MySqlDatabase;
 use duebox_postgres::PostgresDatabase;
 use duebox_sqlite::SqliteDatabase;
@@ -116,6 +116,18 @@ impl Place {
         answer(&mut command, "")
     }
 
+    /// Starts the binary and lets it run.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_duebox"))
+            .args(args)
+            .args(["--database", &self.url, "--table", &self.table])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the binary")
+    }
+
     /// The scheme of its URL.
     pub(crate) fn engine(&self) -> &str {
         let (scheme, _) = self.url.split_once(':').expect("a URL");
@@ -147,21 +159,48 @@ impl Place {
     pub(crate) fn with<T>(&self, work: impl AsyncFnOnce(&dyn Database) -> T) -> T {
         with(&self.url, work)
     }
+
+    /// Works on the tickets without the binary.
+    pub(crate) fn with_receipts<T>(
+        &self,
+        work: impl AsyncFnOnce(&dyn PendingReceiptStore) -> T,
+    ) -> T {
+        block_on(async { work(&*connect(&self.url).await.1).await })
+    }
+}
+
+type Ports = (Box<dyn Database>, Box<dyn PendingReceiptStore>);
+
+async fn connect(url: &str) -> Ports {
+    match url.split_once(':') {
+        Some(("sqlite", path)) => {
+            let db = SqliteDatabase::open(path).await.expect("a file");
+            let receipts = db.receipts();
+            (Box::new(db), Box::new(receipts))
+        }
+        Some(("mysql", _)) => {
+            let db = MySqlDatabase::connect(url).await.expect("a server");
+            let receipts = db.receipts();
+            (Box::new(db), Box::new(receipts))
+        }
+        _ => {
+            let db = PostgresDatabase::connect(url).await.expect("a server");
+            let receipts = db.receipts();
+            (Box::new(db), Box::new(receipts))
+        }
+    }
 }
 
 fn with<T>(url: &str, work: impl AsyncFnOnce(&dyn Database) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    block_on(async { work(&*connect(url).await.0).await })
+}
+
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let db: Box<dyn Database> = match url.split_once(':') {
-            Some(("sqlite", path)) => Box::new(SqliteDatabase::open(path).await.expect("a file")),
-            Some(("mysql", _)) => Box::new(MySqlDatabase::connect(url).await.expect("a server")),
-            _ => Box::new(PostgresDatabase::connect(url).await.expect("a server")),
-        };
-        work(&*db).await
-    })
+        .expect("a runtime")
+        .block_on(work)
 }
 
 fn run_sql(url: &str, sql: &str) {

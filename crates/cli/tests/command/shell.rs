@@ -1,7 +1,6 @@
 //! What needs no server.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::collections::BTreeSet;
 
 use crate::place::{Place, duebox};
 
@@ -17,7 +16,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ),
     ("printed_sql_names_the_table_that_was_asked_for", printed),
     ("no_message_shows_the_url", no_url),
-    ("a_reader_that_leaves_is_no_error", reader_leaves),
+    ("every_finding_stands_on_the_page_of_what_goes_wrong", page),
+    ("alerts_and_dashboard_name_metrics_that_there_are", alerts),
 ];
 
 fn wrong_usage() {
@@ -99,18 +99,72 @@ fn no_url() {
     }
 }
 
-/// The pipe is closed before or while it writes.
-fn reader_leaves() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_duebox"))
-        .args(["man"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start the binary");
-    drop(child.stdout.take());
-    let mut said = String::new();
-    let mut err = BufReader::new(child.stderr.take().expect("its messages"));
-    let _ = err.read_line(&mut said);
-    assert_eq!(said, "");
-    assert_eq!(child.wait().expect("its end").code(), Some(0));
+/// The words of a text that begin so, each once.
+fn words<'a>(text: &'a str, prefix: &str) -> BTreeSet<&'a str> {
+    text.split(|c: char| !c.is_ascii_lowercase() && c != '_' && c != '-')
+        .filter(|word| word.starts_with(prefix) && word.len() > prefix.len())
+        .collect()
+}
+
+fn repository(path: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    std::fs::read_to_string(format!("{root}/{path}")).expect("a file of the repository")
+}
+
+/// The text of all files of the check.
+fn sources(folder: &std::path::Path) -> String {
+    let mut all = String::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        all += &if path.is_dir() {
+            sources(&path)
+        } else {
+            std::fs::read_to_string(&path).expect("a source")
+        };
+    }
+    all
+}
+
+fn page() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/check");
+    let sources = sources(folder.as_ref());
+    let mut codes = BTreeSet::new();
+    for makes in ["Finding::problem(", "Finding::note("] {
+        for (at, _) in sources.match_indices(makes) {
+            let rest = sources[at + makes.len()..].trim_start();
+            let code = rest
+                .strip_prefix('"')
+                .and_then(|rest| rest.split('"').next());
+            codes.insert(code.expect("a code is written where a finding is made"));
+        }
+    }
+    assert!(codes.len() > 15, "{codes:?}");
+    let page = repository("docs/when-things-go-wrong.md");
+    for code in codes {
+        assert!(page.contains(&format!("`{code}`")), "{code}");
+    }
+}
+
+fn alerts() {
+    let readme = repository("crates/worker/README.md");
+    let known = words(&readme, "duebox_");
+    for file in [
+        "docs/prometheus/alerts.yml",
+        "docs/prometheus/dashboard.json",
+    ] {
+        let text = repository(file);
+        let named = words(&text, "duebox_");
+        assert!(named.len() > 5, "{named:?}");
+        for name in named {
+            let metric = name.trim_end_matches("_bucket");
+            assert!(known.contains(metric), "{file}: {name}");
+        }
+    }
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&repository("docs/prometheus/dashboard.json")).expect("JSON");
+    assert!(
+        dashboard["panels"]
+            .as_array()
+            .is_some_and(|panels| panels.len() > 8)
+    );
 }

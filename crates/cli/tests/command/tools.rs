@@ -7,7 +7,7 @@ use refinery_core::{Runner, load_sql_migrations};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection as _, MySqlConnection, PgConnection, SqliteConnection};
 
-use crate::place::{Place, duebox};
+use crate::place::{Place, block_on, duebox};
 
 type Test = (&'static str, fn(&Place));
 
@@ -60,16 +60,9 @@ fn applied(place: &Place, tool: &str, apply: impl Fn(&Path)) {
     assert_eq!(place.run(&["list", "--json"]).coded(0).lines().count(), 1);
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-}
-
 fn by_sqlx(place: &Place) {
     applied(place, "sqlx", |folder| {
-        runtime().block_on(async {
+        block_on(async {
             let migrator = Migrator::new(folder).await.expect("sqlx reads the files");
             let url = &place.url;
             let ran = match place.engine() {
@@ -98,7 +91,7 @@ fn by_refinery(place: &Place) {
         let files = load_sql_migrations(folder).expect("refinery reads the files");
         assert!(!files.is_empty());
         let runner = Runner::new(&files);
-        runtime().block_on(async {
+        block_on(async {
             match place.engine() {
                 "sqlite" => {
                     let path = place.url.trim_start_matches("sqlite:");
