@@ -4,10 +4,16 @@
 //! values where a trigger or a cast made them, so of a message no more is used
 //! than the names in it.
 
+#[cfg(feature = "sqlx")]
+mod sqlx;
+
 use std::borrow::Cow;
 
 use duebox_core::{DbError, Kind};
 use rusqlite::ffi;
+
+#[cfg(feature = "sqlx")]
+pub(crate) use self::sqlx::{has_begun, sort_sqlx};
 
 /// The kind and outcome of what rusqlite answered to a statement or a COMMIT.
 ///
@@ -19,8 +25,12 @@ pub(crate) fn sort(error: &rusqlite::Error) -> DbError {
         }
         rusqlite::Error::SqlInputError { error, msg, .. } => sort_code(error.extended_code, msg),
         // The driver refused it, so SQLite did not see it.
-        _ => DbError::invalid("the driver cannot send this statement"),
+        _ => refused_by_driver(),
     }
+}
+
+fn refused_by_driver() -> DbError {
+    DbError::invalid("the driver cannot send this statement")
 }
 
 fn sort_code(code: i32, message: &str) -> DbError {

@@ -73,7 +73,7 @@ impl Owned {
     }
 }
 
-fn begins_with(sql: &str, words: &[&str]) -> bool {
+pub(crate) fn begins_with(sql: &str, words: &[&str]) -> bool {
     let text = sql.trim_start();
     let end = text
         .find(|c: char| !c.is_ascii_alphabetic())

@@ -87,9 +87,7 @@ pub(crate) fn read(
 fn bind(statement: &mut Statement<'_>, values: &[Value]) -> Result<(), DbError> {
     // Placeholders with a name or a number would be left NULL.
     if statement.parameter_count() != values.len() {
-        return Err(DbError::invalid(
-            "a statement has placeholders other than ?",
-        ));
+        return Err(other_placeholders());
     }
     for (index, value) in values.iter().enumerate() {
         let value = match value {
@@ -97,20 +95,30 @@ fn bind(statement: &mut Statement<'_>, values: &[Value]) -> Result<(), DbError> 
             Value::Bool(truth) => ValueRef::Integer((*truth).into()),
             Value::Integer(number) => ValueRef::Integer(*number),
             Value::Real(number) if number.is_nan() => {
-                return Err(DbError::invalid(
-                    "a number to bind is NaN, which SQLite would keep as NULL",
-                ));
+                return Err(not_a_number());
             }
             Value::Real(number) => ValueRef::Real(*number),
             Value::Text(text) => ValueRef::Text(text.as_bytes()),
             Value::Bytes(bytes) => ValueRef::Blob(bytes),
-            _ => return Err(DbError::invalid("SQLite has no type for a value to bind")),
+            _ => return Err(no_type()),
         };
         statement
             .raw_bind_parameter(index + 1, ToSqlOutput::Borrowed(value))
             .map_err(|error| error::sort(&error).not_applied())?;
     }
     Ok(())
+}
+
+pub(crate) fn other_placeholders() -> DbError {
+    DbError::invalid("a statement has placeholders other than ?")
+}
+
+pub(crate) fn not_a_number() -> DbError {
+    DbError::invalid("a number to bind is NaN, which SQLite would keep as NULL")
+}
+
+pub(crate) fn no_type() -> DbError {
+    DbError::invalid("SQLite has no type for a value to bind")
 }
 
 /// SQLite has values of five types, whatever the columns say.
@@ -124,11 +132,12 @@ fn to_value(value: ValueRef<'_>, bytes: &mut usize) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),
         ValueRef::Real(number) => Value::Real(number),
-        // Text that is none is bytes, so that one such row does not hide the others.
-        ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Value::Text(text.to_owned()),
-            Err(_) => Value::Bytes(text.to_owned()),
-        },
+        ValueRef::Text(text) => text_or_bytes(text.to_owned()),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
     }
+}
+
+/// Text that is none is bytes, so that one such row does not hide the others.
+pub(crate) fn text_or_bytes(text: Vec<u8>) -> Value {
+    String::from_utf8(text).map_or_else(|no| Value::Bytes(no.into_bytes()), Value::Text)
 }

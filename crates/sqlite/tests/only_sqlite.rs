@@ -12,6 +12,8 @@ mod only_sqlite {
     mod receipt_takers;
     mod receipts;
     mod sharing;
+    #[cfg(feature = "sqlx")]
+    mod sqlx_handle;
     mod support;
     mod transaction;
     mod values;
