@@ -422,8 +422,7 @@ fn stopped(place: &Place) {
                  SELECT COUNT(*) FROM (
                      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000000)
                      SELECT i FROM n
-                 );
-             END"
+                 ); END"
         }
         _ => "BEGIN;\nUPDATE mail SET attempts = attempts WHERE id = 'r1200'",
     });
