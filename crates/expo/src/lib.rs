@@ -2,6 +2,8 @@
 
 mod clock;
 mod config;
+#[cfg(feature = "test-support")]
+mod fake;
 mod http;
 mod pace;
 mod receipts;
@@ -11,3 +13,5 @@ mod wire;
 
 pub use self::clock::{ExpoClock, SystemExpoClock};
 pub use self::config::{ExpoConfigError, ExpoPush, ExpoPushBuilder};
+#[cfg(feature = "test-support")]
+pub use self::fake::{FakeExpo, FakeFault, FakeRequest, Spoil};
