@@ -91,7 +91,11 @@ async fn missing(
     let role = match checking.dialect() {
         Dialect::Postgres => "SELECT quote_ident(current_user)::text AS role",
         _ => {
-            "SELECT CONVERT(CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') USING utf8mb4) AS role"
+            "SELECT CONVERT(CONCAT(
+                QUOTE(LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)) - 1)),
+                '@',
+                QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', -1))
+            ) USING utf8mb4) AS role"
         }
     };
     let rows = checking.engine.db().query(&Statement::new(role)).await?;

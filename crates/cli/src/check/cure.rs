@@ -43,12 +43,27 @@ pub(super) fn create_index(dialect: Dialect, table: &str, columns: &[&str]) -> S
 /// The same in place of one that is there.
 pub(super) fn replace_index(dialect: Dialect, table: &str, old: &str, columns: &[&str]) -> String {
     let (schema, _) = parts(table);
+    let old = &quoted(dialect, old);
     let drop = match dialect {
         Dialect::Postgres => format!("DROP INDEX CONCURRENTLY {}", within(schema, old)),
         Dialect::MySql => format!("ALTER TABLE {table} DROP INDEX {old}"),
         _ => format!("DROP INDEX {}", within(schema, old)),
     };
     format!("{drop};\n{}", create_index(dialect, table, columns))
+}
+
+/// A name that the catalog gave, as SQL takes it.
+pub(super) fn quoted(dialect: Dialect, name: &str) -> String {
+    let mut bytes = name.bytes();
+    let plain = bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    match dialect {
+        _ if plain => name.to_owned(),
+        Dialect::MySql => format!("`{}`", name.replace('`', "``")),
+        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
 }
 
 fn within(schema: &str, name: &str) -> String {
@@ -112,7 +127,17 @@ pub(super) fn rebuild(dialect: Dialect, table: &str, shape: Shape, found: &Table
     let old_table = within(schema, &old);
     let has = |column: &&str| found.column(column).is_some();
     let columns: Vec<&str> = shape.written().filter(has).collect();
-    let columns = columns.join(", ");
+    // A counter may have been of another type, or empty.
+    let values: Vec<String> = columns
+        .iter()
+        .map(|column| match (shape.counts(column), dialect) {
+            (false, _) => (*column).to_owned(),
+            (true, Dialect::Postgres) => format!("COALESCE({column}::bigint, 0)"),
+            (true, Dialect::MySql) => format!("COALESCE(CAST({column} AS SIGNED), 0)"),
+            (true, _) => format!("COALESCE(CAST({column} AS INTEGER), 0)"),
+        })
+        .collect();
+    let (columns, values) = (columns.join(", "), values.join(", "));
     let files = match shape {
         Shape::Outbox => duebox_migrations::outbox(dialect),
         Shape::Receipts => duebox_migrations::receipts(dialect),
@@ -133,25 +158,22 @@ pub(super) fn rebuild(dialect: Dialect, table: &str, shape: Shape, found: &Table
     // The names of its indexes are free for the new ones.
     for index in &found.indexes {
         let automatic = index.name.starts_with("sqlite_autoindex");
+        let name = quoted(dialect, &index.name);
         match dialect {
             _ if index.primary || automatic => {}
             Dialect::Postgres => {
                 steps.push(format!(
-                    "ALTER TABLE {old_table} DROP CONSTRAINT IF EXISTS {}",
-                    index.name
+                    "ALTER TABLE {old_table} DROP CONSTRAINT IF EXISTS {name}"
                 ));
-                steps.push(format!(
-                    "DROP INDEX IF EXISTS {}",
-                    within(schema, &index.name)
-                ));
+                steps.push(format!("DROP INDEX IF EXISTS {}", within(schema, &name)));
             }
             Dialect::MySql => {}
-            _ => steps.push(format!("DROP INDEX {}", within(schema, &index.name))),
+            _ => steps.push(format!("DROP INDEX {}", within(schema, &name))),
         }
     }
     steps.extend(made.map(|sql| sql.trim().trim_end_matches(';').to_owned()));
     steps.push(format!(
-        "INSERT INTO {table} ({columns})\n    SELECT {columns}\n    FROM {old_table}"
+        "INSERT INTO {table} ({columns})\n    SELECT {values}\n    FROM {old_table}"
     ));
     steps.push(format!("DROP TABLE {old_table}"));
     if dialect != Dialect::MySql {

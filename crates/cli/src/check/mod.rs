@@ -44,6 +44,9 @@ pub(crate) struct CheckArgs {
     /// How long a transaction may be open
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     pub(crate) max_transaction: Duration,
+    /// Nothing here is scheduled ahead: rows from a time to come are a problem
+    #[arg(long)]
+    pub(crate) no_schedule: bool,
     /// How far clocks may differ
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) max_clock: Duration,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duebox_core::chrono::{DateTime, TimeDelta, Utc};
-use duebox_core::{Database, Outbox, OutboxSurvey, PARKED, Statement, format_time};
+use duebox_core::{Database, DbError, Outbox, OutboxSurvey, PARKED, Statement, format_time};
 
 use super::Checking;
 use super::finding::Finding;
@@ -17,33 +17,46 @@ pub(super) async fn check(checking: &mut Checking<'_>, outbox: &Outbox) -> Resul
     let db = checking.engine.db();
     let now = db.now().await?;
     let stored = format_time(now)?;
-    let Some(survey) = within(checking.place, outbox.survey(&*db, &stored)).await? else {
-        checking.add(
-            Finding::note("not-checked", "counting the rows took too long")
+    let rows = Rows {
+        db: &*db,
+        table: outbox.table(),
+        now,
+    };
+    let args = checking.args;
+    let look = async {
+        let survey = outbox.survey(&*db, &stored).await?;
+        Ok([
+            rows.stuck(args.max_lease).await?,
+            rows.poison().await?,
+            rows.ahead(args.max_clock, args.no_schedule).await?,
+            overdue(outbox.table(), &survey, args.max_oldest),
+            parked(outbox.table(), &survey, args.max_parked),
+        ])
+    };
+    match within(checking.place, look).await? {
+        Some(found) => checking.findings.extend(found.into_iter().flatten()),
+        None => checking.add(
+            Finding::note("not-checked", "looking through the rows took too long")
                 .of(outbox.table())
                 .because("the table is large, or the server is busy")
                 .run(format!(
                     "duebox check --timeout 10m --table {}",
                     outbox.table()
                 )),
-        );
-        return Ok(());
-    };
-    let rows = Rows {
-        db: &*db,
-        table: outbox.table(),
-        now,
-    };
-    let lease = checking.args.max_lease;
-    let stuck = rows.stuck(lease).await?;
-    let poison = rows.poison().await?;
-    let ahead = rows.ahead(checking.args.max_clock).await?;
-    let overdue = overdue(outbox.table(), &survey, checking.args.max_oldest);
-    let parked = parked(outbox.table(), &survey, checking.args.max_parked);
-    for finding in [stuck, poison, ahead, overdue, parked] {
-        checking.findings.extend(finding);
+        ),
     }
     Ok(())
+}
+
+/// A command line of this program about rows of this table. Ids may hold what a
+/// shell reads as its own.
+fn command(words: &[&str], table: &str, ids: &[String]) -> String {
+    let mut line = vec!["duebox"];
+    line.extend(words);
+    line.extend(["--table", table, "--"]);
+    line.extend(ids.iter().map(String::as_str));
+    // It fails for NUL alone, which no id has.
+    shlex::try_join(line).unwrap_or_default()
 }
 
 struct Rows<'a> {
@@ -58,7 +71,7 @@ impl Rows<'_> {
         &self,
         condition: &str,
         bound: Vec<String>,
-    ) -> Result<(Vec<String>, Option<String>), CliError> {
+    ) -> Result<(Vec<String>, Option<String>), DbError> {
         let read = format!(
             "SELECT id, locked_by FROM {} WHERE next_attempt_at < ? AND {condition} ORDER BY id LIMIT {}",
             self.table,
@@ -89,7 +102,7 @@ impl Rows<'_> {
         }
     }
 
-    async fn stuck(&self, most: Duration) -> Result<Option<Finding>, CliError> {
+    async fn stuck(&self, most: Duration) -> Result<Option<Finding>, DbError> {
         let until = self.later(most);
         let (ids, holder) = self
             .ids(
@@ -117,11 +130,11 @@ impl Rows<'_> {
                 "the lease was given until a wrong time; if its holder dies, nobody takes the \
                  row before then",
             )
-            .run(format!("duebox release {} --table {}", few.join(" "), self.table)),
+            .run(command(&["release"], self.table, few)),
         ))
     }
 
-    async fn poison(&self) -> Result<Option<Finding>, CliError> {
+    async fn poison(&self) -> Result<Option<Finding>, DbError> {
         let (ids, _) = self.ids("lapses >= 2", Vec::new()).await?;
         let Some((few, count)) = named(&ids) else {
             return Ok(None);
@@ -135,39 +148,45 @@ impl Rows<'_> {
             .because(
                 "what the handler does for these rows kills its process, or outlasts its lease",
             )
-            .run(format!("duebox show {} --table {}", few[0], self.table))
-            .run(format!(
-                "duebox park {} --reason \"it stops its worker\" --table {}",
-                few.join(" "),
-                self.table
+            .run(command(&["show"], self.table, &few[..1]))
+            .run(command(
+                &["park", "--reason", "it stops its worker"],
+                self.table,
+                few,
             )),
         ))
     }
 
-    async fn ahead(&self, most: Duration) -> Result<Option<Finding>, CliError> {
+    /// Work is scheduled by a time to come, which is then its time of enqueueing:
+    /// it cannot be told from the work of a clock that is ahead.
+    async fn ahead(&self, most: Duration, no_schedule: bool) -> Result<Option<Finding>, DbError> {
         let (ids, _) = self.ids("created_at > ?", vec![self.later(most)]).await?;
         let Some((few, count)) = named(&ids) else {
             return Ok(None);
         };
-        let ids = few.join(" ");
+        let what = format!("{count} enqueued at a time that has not come yet");
+        let finding = if no_schedule {
+            Finding::problem("clock-ahead", what)
+        } else {
+            Finding::note("clock-ahead", what)
+        };
         Ok(Some(
-            Finding::problem(
-                "clock-ahead",
-                format!("{count} enqueued at a time that has not come yet"),
-            )
-            .of(self.table)
-            .because(
-                "the clock of a machine that enqueues is ahead: its rows fall due late by as much",
-            )
-            .advise(
-                "set that machine's clock by the network's time, or take the time of rows from \
-                 the database (`Database::now`, or the worker's Clock)",
-            )
-            .run(format!(
-                "duebox park {ids} --reason \"its clock was ahead\" --table {}",
-                self.table
-            ))
-            .run(format!("duebox retry {ids} --table {}", self.table)),
+            finding
+                .of(self.table)
+                .because(
+                    "they were scheduled ahead; or the clock of a machine that enqueues is ahead, \
+                     and its rows fall due late by as much",
+                )
+                .advise(
+                    "if a clock is wrong, set it by the network's time, or take the time of rows \
+                     from the database (`Database::now`, or the worker's Clock); and then:",
+                )
+                .run(command(
+                    &["park", "--reason", "its clock was ahead"],
+                    self.table,
+                    few,
+                ))
+                .run(command(&["retry"], self.table, few)),
         ))
     }
 }

@@ -132,6 +132,12 @@ impl Shape {
         wants.filter(|name| *name != "visible_at")
     }
 
+    /// Whether a column is a counter.
+    pub(super) fn counts(self, column: &str) -> bool {
+        let mut wants = self.wants().iter();
+        wants.any(|want| want.name == column && want.kind == Kind::Count)
+    }
+
     /// Of what width a text column is made.
     pub(super) fn chars(self, column: &str) -> u64 {
         let want = self.wants().iter().find(|want| want.name == column);
@@ -322,7 +328,10 @@ fn indexes(
                 }
                 (
                     format!("the index on ({on}) is named {} and not {name}", index.name),
-                    format!("ALTER TABLE {table} RENAME INDEX {} TO {name}", index.name),
+                    format!(
+                        "ALTER TABLE {table} RENAME INDEX {} TO {name}",
+                        cure::quoted(Dialect::MySql, &index.name)
+                    ),
                 )
             }
             Some(index) => (

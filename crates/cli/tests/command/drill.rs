@@ -23,6 +23,10 @@ pub(crate) const TESTS: &[Test] = &[
         dead_worker,
     ),
     ("drill::a_stuck_lease_is_released", stuck_lease),
+    (
+        "drill::printed_commands_are_harmless_whatever_the_ids_hold",
+        hostile_ids,
+    ),
     ("drill::a_poison_row_is_parked", poison_row),
     ("drill::a_missing_index_is_made", missing_index),
     (
@@ -209,6 +213,44 @@ fn stuck_lease(place: &Place) {
     assert_eq!(drain(place, &place.outbox()), 2);
 }
 
+/// Ids may hold all that a shell knows, and begin as an option does.
+fn hostile_ids(place: &Place) {
+    let canary = std::env::temp_dir().join(format!("duebox-canary-{}", place.label()));
+    let canary = canary.display();
+    let hostile = [
+        "-rf".to_owned(),
+        "--yes".to_owned(),
+        "a'b\"c".to_owned(),
+        "$HOME".to_owned(),
+        "*".to_owned(),
+        format!("x;touch${{IFS}}{canary}")
+            .chars()
+            .take(64)
+            .collect(),
+        format!("`touch${{IFS}}{canary}`")
+            .chars()
+            .take(64)
+            .collect(),
+        "a&&exit".to_owned(),
+    ];
+    place.run(&["migrate"]).coded(0);
+    let outbox = place.outbox();
+    place.with(async |db| {
+        let now = db.now().await.expect("the time");
+        let work = hostile.iter().map(|id| Enqueue::new("mail").id(id).at(now));
+        let statement = outbox.enqueue_many_statement(work);
+        db.batch_atomic(&[statement]).await.expect("enqueue");
+    });
+    claim(place, 0, 60 * 24 * 30, hostile.len() as u64);
+    let checked = check(place, &[]);
+    let finding = checked.names("stuck-lease", "worker-1");
+    assert_eq!(cure(place, finding), [""; 0]);
+    check(place, &[]).is_well();
+    assert_eq!(drain(place, &place.outbox()), hostile.len());
+    let touched = std::fs::exists(format!("{canary}")).expect("look");
+    assert!(!touched, "an id was run");
+}
+
 fn poison_row(place: &Place) {
     enqueue(place, 1, TimeDelta::minutes(60));
     for minutes in [-50, -40, -30] {
@@ -355,7 +397,11 @@ fn clock_difference(place: &Place) {
 
 fn clock_ahead(place: &Place) {
     enqueue(place, 2, -TimeDelta::minutes(10));
-    let checked = check(place, &[]);
+    // Without a word they may have been scheduled.
+    let scheduled = check(place, &[]);
+    scheduled.is_well();
+    assert!(scheduled.finding("clock-ahead").is_some());
+    let checked = check(place, &["--no-schedule"]);
     let finding = checked.names("clock-ahead", "r1");
     assert_eq!(drain(place, &place.outbox()), 0, "they fall due late");
     assert_eq!(cure(place, finding).len(), 1, "a person sets the clock");

@@ -99,6 +99,7 @@ SELECT
 FROM pg_stat_activity
 WHERE datname = current_database()
     AND pid <> pg_backend_pid()
+    AND backend_type = 'client backend'
     AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
     AND xact_start < clock_timestamp() - make_interval(secs => ?)
 ORDER BY xact_start
