@@ -61,20 +61,20 @@ pub trait Sandbox: Send + Sync {
     /// For [`Hook::Explain`]: how the database would run the statement.
     async fn explain(&self, statement: &Statement) -> Plan {
         let _ = statement;
-        unimplemented!("the harness names a hook that its sandbox does not serve")
+        not_served(Hook::Explain)
     }
 
     /// For [`Hook::Cut`]: ends every connection of [`Self::database`] from the
     /// server's side.
     async fn cut(&self) {
-        unimplemented!("the harness names a hook that its sandbox does not serve")
+        not_served(Hook::Cut)
     }
 
     /// For [`Hook::Lock`]: locks one row, by its id, in a transaction that
     /// stays open until the answer is dropped.
     async fn lock(&self, table: &str, id: &str) -> Box<dyn Send> {
         let _ = (table, id);
-        unimplemented!("the harness names a hook that its sandbox does not serve")
+        not_served(Hook::Lock)
     }
 
     /// Removes the database. A test that panicked does not come here.
@@ -95,6 +95,11 @@ pub enum Hook {
     Cut,
     /// [`Sandbox::lock`].
     Lock,
+}
+
+/// A test that needs a hook runs only where the harness names it.
+fn not_served(hook: Hook) -> ! {
+    panic!("the harness names {hook:?} among its hooks, and its sandbox does not serve it")
 }
 
 /// What a plan test asks of a plan.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duebox_core::{DbError, Kind, LeaseOutcome, OutboxEntry, Retry, RowState, Statement};
+use duebox_core::{DbError, Dialect, Kind, LeaseOutcome, OutboxEntry, Retry, RowState, Statement};
 
 use super::chapter;
 use crate::context::{account, assert_refused, at, in_time, numbered};
@@ -16,6 +16,7 @@ chapter!(subject:
     rows_that_name_nobody_are_left_alone,
     erasing_reaches_every_state,
     erasing_is_bounded_by_its_limit,
+    erasing_is_bounded_however_the_table_was_counted,
     the_largest_limits_erase_all,
     a_completion_after_erasure_is_lost,
     a_claim_beside_erasure_brings_nothing_back,
@@ -208,6 +209,32 @@ async fn erasing_is_bounded_by_its_limit(cx: Arc<Context>) {
         assert_eq!(cx.count().await, left);
     }
     assert!(cx.row("other").await.is_some());
+}
+
+/// A planner goes by what it last counted, which may be nothing, or long ago.
+async fn erasing_is_bounded_however_the_table_was_counted(cx: Arc<Context>) {
+    let count = match cx.dialect() {
+        Dialect::MySql => "ANALYZE TABLE outbox",
+        _ => "ANALYZE outbox",
+    };
+    for counted in [0, 1, 40] {
+        cx.execute("DELETE FROM outbox").await;
+        let enqueue = async |rows: std::ops::Range<usize>| {
+            for row in rows {
+                cx.enqueue_for(&numbered(row), "ada", &at(0)).await;
+            }
+        };
+        enqueue(0..counted).await;
+        cx.query(Statement::new(count)).await;
+        enqueue(counted..counted + 5).await;
+        let mut left = counted as u64 + 5;
+        while left > 0 {
+            let erased = erase(&cx, "ada", 2).await;
+            assert_eq!(erased, left.min(2), "counted {counted}, left {left}");
+            left -= erased;
+            assert_eq!(cx.count().await.unsigned_abs(), left);
+        }
+    }
 }
 
 async fn the_largest_limits_erase_all(cx: Arc<Context>) {

@@ -97,7 +97,7 @@ pub trait ReceiptSandbox: Send + Sync {
 }
 
 fn unserved<T>() -> T {
-    unimplemented!("the harness names a hook that its sandbox does not serve")
+    panic!("the harness names a hook that its sandbox does not serve")
 }
 
 /// Something that a test about receipts may need and a harness may leave out.
