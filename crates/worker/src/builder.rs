@@ -16,6 +16,7 @@ pub struct WorkerBuilder {
     pub(crate) outbox: Outbox,
     pub(crate) db: Arc<dyn Database>,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
+    pub(crate) any: Option<Arc<dyn Handler>>,
     pub(crate) limits: HashMap<String, usize>,
     pub(crate) timeouts: HashMap<String, Duration>,
     pub(crate) retries: HashMap<String, Backoff>,
@@ -34,6 +35,7 @@ impl WorkerBuilder {
             outbox,
             db,
             handlers: HashMap::new(),
+            any: None,
             limits: HashMap::new(),
             timeouts: HashMap::new(),
             retries: HashMap::new(),
@@ -66,6 +68,31 @@ impl WorkerBuilder {
             self.twice = Some(topic.clone());
         }
         self.handlers.insert(topic, Arc::new(handler));
+        self
+    }
+
+    /// Runs this handler for the jobs of all topics that have none of their own,
+    /// instead of leaving those for others. The last one that is named counts.
+    ///
+    /// Settings for one topic are for handlers of their own alone, and in
+    /// `metrics` all that this one runs has the topic `*`: the names of topics
+    /// that nobody has listed are not bounded.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use duebox_sqlite::{Outbox, SqliteDatabase};
+    /// use duebox_worker::{Job, Outcome, Worker};
+    ///
+    /// # async fn example(db: SqliteDatabase) {
+    /// let relay = Worker::builder(Outbox::new("outbox"), Arc::new(db))
+    ///     .handle_any(|job: Job| async move {
+    ///         println!("hand on {} of {}", job.id(), job.topic());
+    ///     });
+    /// # let _ = relay;
+    /// # }
+    /// ```
+    pub fn handle_any(mut self, handler: impl Handler) -> Self {
+        self.any = Some(Arc::new(handler));
         self
     }
 
@@ -244,6 +271,7 @@ impl fmt::Debug for WorkerBuilder {
         f.debug_struct("WorkerBuilder")
             .field("outbox", &self.outbox)
             .field("topics", &topics)
+            .field("any", &self.any.is_some())
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

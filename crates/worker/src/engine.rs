@@ -302,7 +302,7 @@ impl Engine {
 
     /// Decides what becomes of a row that was claimed.
     fn take(&mut self, claimed: Claimed) {
-        let Some(topic) = self.shared.topics.get(&claimed.record.topic).cloned() else {
+        let Some(topic) = self.shared.topic(&claimed.record.topic).cloned() else {
             return self.put_off_stranger(&claimed);
         };
         if claimed.record.lapses >= SUSPECT {

@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) topics: HashMap<String, Arc<Topic>>,
+    /// All topics that are not among these, if they are handled.
+    pub(crate) any: Option<Arc<Topic>>,
     pub(crate) held: Held,
     pub(crate) gate: Gate,
     pub(crate) telemetry: Telemetry,
@@ -107,6 +109,11 @@ pub(crate) enum End {
 }
 
 impl Shared {
+    /// What handles this topic.
+    pub(crate) fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topics.get(name).or(self.any.as_ref())
+    }
+
     pub(crate) fn is_settling(&self) -> bool {
         self.settling.waiting.load(Ordering::Acquire) > 0
     }

@@ -241,20 +241,29 @@ fn share(
     clock: Clock,
 ) -> (Arc<Shared>, Option<Box<dyn duebox_core::WakeSource>>) {
     let table = builder.outbox.table().to_owned();
-    let topics = builder.handlers.into_iter().map(|(name, handler)| {
-        let topic = Topic {
+    let topic = |name: &str, settings: Option<&str>, handler| {
+        let limit = settings.and_then(|name| builder.limits.get(name));
+        let timeout = settings.and_then(|name| builder.timeouts.get(name));
+        let backoff = settings.and_then(|name| builder.retries.get(name));
+        Arc::new(Topic {
             handler,
-            limit: builder.limits.get(&name).copied(),
-            timeout: *builder.timeouts.get(&name).unwrap_or(&builder.timeout),
-            backoff: *builder.retries.get(&name).unwrap_or(&builder.retry),
+            limit: limit.copied(),
+            timeout: *timeout.unwrap_or(&builder.timeout),
+            backoff: *backoff.unwrap_or(&builder.retry),
             running: AtomicUsize::new(0),
             pace: Pace::new(),
-            telemetry: TopicTelemetry::new(&table, &name),
-        };
-        (name, Arc::new(topic))
+            telemetry: TopicTelemetry::new(&table, name),
+        })
+    };
+    // A topic of that name may have settings, which are not meant for all others.
+    let any = builder.any.map(|handler| topic("*", None, handler));
+    let topics = builder.handlers.into_iter().map(|(name, handler)| {
+        let topic = topic(&name, Some(&name), handler);
+        (name, topic)
     });
     let shared = Shared {
         topics: topics.collect(),
+        any,
         outbox: builder.outbox,
         db: builder.db,
         clock,

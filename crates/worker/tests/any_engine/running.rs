@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use duebox_core::chrono::TimeDelta;
 use duebox_core::{Enqueue, LeaseOutcome};
-use duebox_worker::{Job, Outcome};
+use duebox_worker::{Backoff, Job, Outcome};
 use tokio::sync::{Barrier, Semaphore};
 
 use crate::chapter;
@@ -23,6 +23,7 @@ chapter!(running:
     recurring_work_runs_again_uncounted,
     a_handler_can_end_its_job_in_its_own_batch,
     a_topic_without_a_handler_is_left_uncounted_for_longer_and_longer,
+    what_has_no_handler_of_its_own_is_run_by_the_one_for_any_topic,
     a_worker_takes_all_of_a_long_queue_once,
     payloads_are_kept_within_their_bytes,
 );
@@ -319,6 +320,42 @@ async fn a_topic_without_a_handler_is_left_uncounted_for_longer_and_longer(stage
         .expect("start");
     assert_eq!(started.next().await, 1);
     stage.stop(newer).await;
+}
+
+async fn what_has_no_handler_of_its_own_is_run_by_the_one_for_any_topic(stage: Arc<Stage>) {
+    for (topic, id) in [("own", "r1"), ("a", "r2"), ("b", "r3")] {
+        stage.enqueue(topic, id).await;
+    }
+    let (sender, mut started) = reports();
+    let report = move |by: &'static str| {
+        let sender = sender.clone();
+        move |job: Job| {
+            let _ = sender.send(format!("{} {} {by}", job.id(), job.topic()));
+            async move {
+                if job.topic() == "b" {
+                    Outcome::park("not this one")
+                } else {
+                    Outcome::Done
+                }
+            }
+        }
+    };
+    let worker = stage
+        .worker()
+        .handle("own", report("by its own"))
+        // The settings of one topic are not those of all others.
+        .topic_retry("own", Backoff::default().max_attempts(1))
+        .handle_any(report("by any"))
+        .start()
+        .await
+        .expect("start");
+    worker.settled().await.expect("it settles");
+    let mut all = started.rest();
+    all.sort_unstable();
+    assert_eq!(all, ["r1 own by its own", "r2 a by any", "r3 b by any"]);
+    let parked = stage.entry("r3").await;
+    assert_eq!(parked.last_error.as_deref(), Some("not this one"));
+    stage.stop(worker).await;
 }
 
 async fn a_worker_takes_all_of_a_long_queue_once(stage: Arc<Stage>) {
