@@ -7,8 +7,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 use duebox_core::{Dialect, RowState};
 
 use crate::check::CheckArgs;
+use crate::command::bench::BenchArgs;
+use crate::command::deliver::DeliverArgs;
+use crate::command::enqueue::EnqueueArgs;
 
-/// Looks after outboxes and push receipts in SQLite, PostgreSQL, MySQL and `MariaDB`.
+/// Enqueues, delivers, and looks after outboxes and push receipts, in SQLite, PostgreSQL, MySQL and `MariaDB`.
 #[derive(Debug, Parser)]
 #[command(
     name = "duebox",
@@ -64,6 +67,13 @@ impl std::fmt::Debug for Place {
 pub(crate) enum Command {
     /// Make the tables, or print what makes them
     Migrate(MigrateArgs),
+    /// Enqueue work
+    Enqueue(EnqueueArgs),
+    /// Hand work to a command or an HTTP server as it falls due, until told to
+    /// stop
+    Deliver(DeliverArgs),
+    /// Measure this database, in a table of its own that is gone afterwards
+    Bench(BenchArgs),
     /// Look for what is wrong with the database
     Check(CheckArgs),
     /// Count rows by where they stand

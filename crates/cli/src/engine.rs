@@ -28,27 +28,37 @@ pub(crate) struct Known {
 impl Engine {
     /// Connects. An SQLite file must be there.
     pub(crate) async fn open(place: &Place) -> Result<Self, CliError> {
-        Self::connect(place, false, place.limit()).await
+        Self::connect(place, false, place.limit(), 2).await
+    }
+
+    /// As [`open`](Self::open), with as many connections as a worker uses.
+    pub(crate) async fn open_for_worker(place: &Place) -> Result<Self, CliError> {
+        Self::connect(place, false, place.limit(), 4).await
     }
 
     /// Connects, and makes an SQLite file that is not there. To migrate may take
     /// as long as it takes.
     pub(crate) async fn open_or_make(place: &Place) -> Result<Self, CliError> {
-        Self::connect(place, true, None).await
+        Self::connect(place, true, None, 2).await
     }
 
-    async fn connect(place: &Place, make: bool, limit: Option<Duration>) -> Result<Self, CliError> {
+    async fn connect(
+        place: &Place,
+        make: bool,
+        limit: Option<Duration>,
+        connections: u16,
+    ) -> Result<Self, CliError> {
         let url = url(place)?;
         Ok(match dialect_of(url)? {
             Dialect::Postgres => {
-                let mut options = PostgresOptions::new(url)?.max_connections(2);
+                let mut options = PostgresOptions::new(url)?.max_connections(connections.into());
                 if let Some(limit) = limit {
                     options = options.statement_timeout(limit);
                 }
                 Self::Postgres(options.connect().await?)
             }
             Dialect::MySql => {
-                let mut options = MySqlOptions::new(url)?.max_connections(2);
+                let mut options = MySqlOptions::new(url)?.max_connections(connections.into());
                 if let Some(limit) = limit {
                     options = options.statement_timeout(limit);
                 }

@@ -6,6 +6,7 @@ mod command;
 mod engine;
 mod error;
 mod output;
+mod signals;
 mod stop;
 
 use std::process::ExitCode;
@@ -45,6 +46,11 @@ async fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Man => command::shell::man(),
         Command::Migrate(args) => command::migrate::run(&place, &args).await,
         Command::Check(args) => check::run(&place, &args).await,
+        Command::Enqueue(args) => {
+            command::enqueue::run(&Engine::open(&place).await?, &place, args).await
+        }
+        Command::Deliver(args) => command::deliver::run(&place, args).await,
+        Command::Bench(args) => command::bench::run(&Engine::open(&place).await?, &args).await,
         Command::Status(args) => {
             command::status::run(&Engine::open(&place).await?, &place, &args).await
         }

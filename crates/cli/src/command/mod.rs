@@ -1,4 +1,7 @@
+pub(crate) mod bench;
 pub(crate) mod change;
+pub(crate) mod deliver;
+pub(crate) mod enqueue;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod receipts;

@@ -60,6 +60,14 @@ pub(crate) fn answer(command: &mut Command, input: &str) -> Answer {
     }
 }
 
+/// As Ctrl-C does.
+pub(crate) fn interrupt(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill").success());
+}
+
 /// A database of a test's own, gone with it.
 pub(crate) struct Place {
     pub(crate) url: String,

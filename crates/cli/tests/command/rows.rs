@@ -2,14 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use duebox_core::chrono::TimeDelta;
 use duebox_core::uuid::Uuid;
 use duebox_core::{Claim, DeviceToken, Enqueue, PendingReceipt, PushTicketId, format_time};
 
-use crate::place::Place;
+use crate::place::{Place, interrupt};
 
 type Test = (&'static str, fn(&Place));
 
@@ -382,13 +381,6 @@ fn bulk(place: &Place, rows: usize) {
         let statement = outbox.enqueue_many_statement(work);
         db.batch_atomic(&[statement]).await.expect("enqueue");
     });
-}
-
-fn interrupt(child: &Child) {
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(sent.expect("kill").success());
 }
 
 fn watch(place: &Place) {
