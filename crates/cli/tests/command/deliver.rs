@@ -105,6 +105,8 @@ fn exits(place: &Place) {
     let answer = deliver(place, &["--until-empty", "--exec", "sh", "-c", script]);
     assert_eq!(answer.coded(0), "");
     assert!(answer.err.contains("said by done"), "{answer:?}");
+    let failed = |line: &str| line.contains("id=\"other\"") && line.contains("exit code 3");
+    assert!(answer.err.lines().any(failed), "{answer:?}");
     assert!(row(place, "done").is_none() && row(place, "unread").is_none());
     let (why, parked) = failure(place, "retry");
     assert!(why.contains("75") && !parked, "{why}");
@@ -125,7 +127,8 @@ fn exits(place: &Place) {
         "exit 4",
     ];
     enqueue(place, "once");
-    deliver(place, &more).coded(0);
+    let quiet = deliver(place, &[&["--quiet"][..], &more].concat());
+    assert_eq!((quiet.coded(0), quiet.err.as_str()), ("", ""));
     let (why, parked) = failure(place, "once");
     assert!(why.contains("exit code 4") && parked, "{why}");
 }
@@ -301,6 +304,7 @@ fn refused(place: &Place) {
         &["--secret-env", "PATH", "--exec", "true"],
         &["--exec", "duebox-private-command"],
         &["--exec", "/nowhere/private"],
+        &["--exec", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
     ] {
         let answer = deliver(place, &[&["--until-empty"], args].concat());
         answer.coded(2);
@@ -407,6 +411,22 @@ fn away(place: &Place) {
     deliver(place, &[once, &["--http", &nowhere()]].concat()).coded(0);
     let (why, _) = failure(place, "refused");
     assert_eq!(why, "the server was not reached");
+
+    // A proxy of the environment is asked only if that was said.
+    let proxy = Server::start();
+    for (option, seen) in [(None, (1, 0)), (Some("--proxy-from-env"), (1, 1))] {
+        enqueue(place, "t");
+        let mut command = command(place, &["--until-empty", "--http", &server.url]);
+        command
+            .args(option)
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy");
+        command
+            .env("HTTP_PROXY", &proxy.url)
+            .env("http_proxy", &proxy.url);
+        answer(&mut command, "").coded(0);
+        assert_eq!((server.seen("t").len(), proxy.seen("t").len()), seen);
+    }
 }
 
 fn signed(place: &Place) {

@@ -1,10 +1,13 @@
 //! Rows from the command line, and by the `INSERT` of the README.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
 use duebox_core::{OutboxEntry, WakeSource as _};
 use duebox_postgres::{PostgresOptions, PostgresWakeSource};
 use serde_json::json;
 
-use crate::place::{Place, block_on};
+use crate::place::{Place, block_on, interrupt};
 
 type Test = (&'static str, fn(&Place));
 
@@ -14,6 +17,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("an_id_that_is_there_conflicts_unless_once_is_said", once),
     ("many_rows_are_enqueued_by_lines_of_json", lines),
     ("a_bad_line_says_where_to_go_on", bad_line),
+    (
+        "an_interrupt_between_lines_says_where_to_go_on",
+        interrupted,
+    ),
     ("the_insert_of_the_readme_enqueues", insert),
     ("those_who_listen_are_told", nudge),
 ];
@@ -163,6 +170,36 @@ fn bad_line(place: &Place) {
     assert_eq!(rest.coded(0).lines().count(), 100);
     let all = place.run(&["list", "--json", "--limit", "10000"]);
     assert_eq!(all.coded(0).lines().count(), 1_100);
+}
+
+fn interrupted(place: &Place) {
+    place.run(&["migrate"]).coded(0);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_duebox"))
+        .args(["--database", &place.url, "--table", &place.table])
+        .args(["enqueue", "--json-lines"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start the binary");
+    let mut stdin = child.stdin.take().expect("its input");
+    let lines = "{\"topic\": \"t\"}\n".repeat(501);
+    stdin.write_all(lines.as_bytes()).expect("write");
+    let out = BufReader::new(child.stdout.take().expect("its output"));
+    let mut ids = out.lines();
+    for _ in 0..500 {
+        ids.next().expect("an id").expect("text");
+    }
+    // It waits for more, which does not come.
+    interrupt(&child);
+    let done = child.wait_with_output().expect("its end");
+    let said = String::from_utf8(done.stderr).expect("text");
+    assert_eq!(done.status.code(), Some(130), "{said}");
+    assert!(said.contains("500 rows are enqueued"), "{said}");
+    assert!(said.contains("--from-line 501"), "{said}");
+    assert!(ids.next().is_none());
+    let all = place.run(&["list", "--json", "--limit", "1000"]);
+    assert_eq!(all.coded(0).lines().count(), 500);
 }
 
 fn insert(place: &Place) {

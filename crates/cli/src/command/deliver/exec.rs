@@ -20,21 +20,34 @@ const PARK: i32 = 65;
 pub(super) fn found(command: &[OsString]) -> Result<Vec<OsString>, CliError> {
     let name = command.first().map_or(Path::new(""), Path::new);
     let is_there = if name.components().count() > 1 || name.is_absolute() {
-        name.is_file()
+        can_run(name)
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| {
-            folder.join(name).is_file()
-                || cfg!(windows) && folder.join(name).with_extension("exe").is_file()
+            let path = folder.join(name);
+            can_run(&path) || cfg!(windows) && can_run(&path.with_extension("exe"))
         })
     };
     if is_there {
         Ok(command.to_vec())
     } else {
         Err(CliError::usage(
-            "the command that --exec names is not there; give its path, or see PATH",
+            "the command that --exec names is not there, or cannot be executed; \
+             give its path, or see PATH",
         ))
     }
+}
+
+#[cfg(unix)]
+fn can_run(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn can_run(path: &Path) -> bool {
+    path.is_file()
 }
 
 pub(super) struct Exec {

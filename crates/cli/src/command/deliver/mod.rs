@@ -18,6 +18,7 @@ use crate::signals::Signals;
 
 mod exec;
 mod http;
+mod log;
 mod webhook;
 
 #[derive(clap::Args)]
@@ -57,6 +58,9 @@ pub(crate) struct DeliverArgs {
     /// How long jobs that run may take to end when it is told to stop
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
+    /// Say only what is wrong with the database, and nothing of jobs that fail
+    #[arg(long)]
+    quiet: bool,
     /// End when no job is due
     #[arg(long)]
     until_empty: bool,
@@ -113,6 +117,7 @@ pub(crate) async fn run(place: &Place, args: DeliverArgs) -> Result<ExitCode, Cl
     }
     // What can be wrong with the target is said before the database is asked.
     let mut stop = Signals::new()?;
+    log::start(args.quiet);
     let target = Target::new(&args)?;
     let engine = Engine::open_for_worker(place).await?;
     let outbox = engine::outbox(place)?;
@@ -187,13 +192,15 @@ fn died() -> CliError {
     of_worker(WorkerError::Died)
 }
 
-/// One handler for several topics.
+/// One handler for several topics, which says why a job failed.
 struct Shared(Arc<dyn Handler>);
 
 #[async_trait]
 impl Handler for Shared {
     async fn handle(&self, job: Job) -> Outcome {
-        self.0.handle(job).await
+        let outcome = self.0.handle(job).await;
+        log::outcome(&outcome);
+        outcome
     }
 }
 
