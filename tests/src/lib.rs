@@ -4,6 +4,7 @@ mod broken;
 mod chapters;
 mod context;
 mod harness;
+mod listener;
 mod random;
 mod receipts;
 mod recording;
@@ -13,6 +14,7 @@ mod unreliable;
 pub use self::broken::{Broken, broken};
 pub use self::context::Context;
 pub use self::harness::{Harness, Hook, Plan, Sandbox, Schema};
+pub use self::listener::Listener;
 pub use self::receipts::{
     Change, ReceiptContext, ReceiptHarness, ReceiptHook, ReceiptQuery, ReceiptSandbox, ReceiptTest,
     receipt_tests, run_receipts,

@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use duebox_conformance::Listener;
 use duebox_mysql::chrono::DateTime;
 use duebox_mysql::sqlx::mysql::MySqlPool;
 use duebox_mysql::uuid::Uuid;
@@ -33,54 +33,15 @@ const OWNER: Uuid = Uuid::from_u128(0xcafe_0000_cafe_0000_cafe_0000_cafe_0000);
 
 static LOGGED: Mutex<String> = Mutex::new(String::new());
 
-struct Listener;
-
-struct Fields<'a>(&'a mut String);
-
-impl tracing::field::Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let mut text = span.metadata().target().to_owned();
-        span.record(&mut Fields(&mut text));
-        note(&text);
-        tracing::span::Id::from_u64(NUMBER.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        let mut text = String::new();
-        values.record(&mut Fields(&mut text));
-        note(&text);
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut text = event.metadata().target().to_owned();
-        event.record(&mut Fields(&mut text));
-        note(&text);
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-fn note(text: &str) {
+fn note(target: &str, fields: &str) {
     let mut logged = LOGGED.lock().expect("the log");
-    logged.push_str(text);
+    logged.push_str(target);
+    logged.push_str(fields);
     logged.push('\n');
 }
 
 fn main() -> ExitCode {
-    tracing::subscriber::set_global_default(Listener).expect("no other subscriber");
+    tracing::subscriber::set_global_default(Listener::new(note)).expect("no other subscriber");
     let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
     let trial = |server: Server| {
         let name = format!("{}::logs::hold_no_value", server.name);

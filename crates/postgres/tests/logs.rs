@@ -6,12 +6,11 @@
 #[allow(dead_code)]
 mod place;
 
-use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use duebox_conformance::Listener;
 use duebox_postgres::chrono::DateTime;
 use duebox_postgres::uuid::Uuid;
 use duebox_postgres::{
@@ -31,68 +30,32 @@ const OWNER: Uuid = Uuid::from_u128(0xcafe_0000_cafe_0000_cafe_0000_cafe_0000);
 
 static LOGGED: Mutex<String> = Mutex::new(String::new());
 
-struct Listener;
+/// What logs through `log` and not through `tracing`.
+struct Logger;
 
-impl log::Log for Listener {
+impl log::Log for Logger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        note(&format!("{} {}", record.target(), record.args()));
+        note(record.target(), &format!(" {}", record.args()));
     }
 
     fn flush(&self) {}
 }
 
-struct Fields<'a>(&'a mut String);
-
-impl tracing::field::Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let mut text = span.metadata().target().to_owned();
-        span.record(&mut Fields(&mut text));
-        note(&text);
-        tracing::span::Id::from_u64(NUMBER.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        let mut text = String::new();
-        values.record(&mut Fields(&mut text));
-        note(&text);
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut text = event.metadata().target().to_owned();
-        event.record(&mut Fields(&mut text));
-        note(&text);
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-fn note(text: &str) {
+fn note(target: &str, fields: &str) {
     let mut logged = LOGGED.lock().expect("the log");
-    logged.push_str(text);
+    logged.push_str(target);
+    logged.push_str(fields);
     logged.push('\n');
 }
 
 fn main() -> ExitCode {
-    log::set_logger(&Listener).expect("no other logger");
+    log::set_logger(&Logger).expect("no other logger");
     log::set_max_level(log::LevelFilter::Trace);
-    tracing::subscriber::set_global_default(Listener).expect("no other subscriber");
+    tracing::subscriber::set_global_default(Listener::new(note)).expect("no other subscriber");
     let required = std::env::var("DUEBOX_TEST_REQUIRE").is_ok_and(|value| value == "all");
     let name = "logs::hold_no_value";
     let trial = match place::unavailable() {
@@ -131,7 +94,7 @@ async fn hold_no_value() {
     for (_, store) in every_store(&place.url(), 1).await {
         let error = store.record(vec![receipt()], DateTime::UNIX_EPOCH).await;
         let error = error.expect_err("the check refuses it");
-        note(&format!("{error} {error:?}"));
+        note("error", &format!(" {error} {error:?}"));
     }
     let mut client = place.client().await;
     let transaction = client.transaction().await.expect("begin");
@@ -223,7 +186,7 @@ async fn every_receipt(store: &dyn PendingReceiptStore) {
     let new = store.record(vec![receipt()], instant).await;
     assert_eq!(new, Ok(1));
     let taken = store.take_due(instant, instant, NonZeroU32::MIN).await;
-    note(&format!("{taken:?}"));
+    note("taken", &format!(" {taken:?}"));
     assert_eq!(taken.expect("take").len(), 1);
     assert_eq!(store.delete(vec![receipt().ticket]).await, Ok(1));
     assert_eq!(store.purge(instant, NonZeroU32::MIN).await, Ok(0));

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use duebox_conformance::Listener;
 use duebox_core::{PushErrorKind, PushMessage, PushReceiptSource, PushSender, PushSent};
 use duebox_expo::{ExpoPush, FakeFault};
 
@@ -159,48 +160,15 @@ async fn a_hundred_thousand_messages_go_one_request_at_a_time() {
     assert!(requests.iter().all(|request| request.items == 100));
 }
 
-/// Everything that is logged, at every level.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<String>>);
-
-impl tracing::Subscriber for Heard {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        let mut heard = self.0.lock().expect("the log");
-        span.record(&mut Fields(&mut heard));
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        values.record(&mut Fields(&mut self.0.lock().expect("the log")));
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut Fields(&mut self.0.lock().expect("the log")));
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-struct Fields<'a>(&'a mut String);
-
-impl tracing::field::Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        let _ = writeln!(self.0, "{field}={value:?}");
-    }
-}
-
 async fn nothing_private_is_said_whatever_fails() {
-    let heard = Heard::default();
-    // Of the threads of this test alone, of which there is one.
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let heard = Arc::new(Mutex::new(String::new()));
+    let log = Arc::clone(&heard);
+    // Of this thread, on which the calls are made.
+    let _guard =
+        tracing::subscriber::set_default(Listener::new(move |target: &str, fields: &str| {
+            let mut log = log.lock().expect("the log");
+            let _ = writeln!(log, "{target}{fields}");
+        }));
     tracing::trace!("the log is heard");
     let mut said = String::new();
     let message = || {
@@ -267,7 +235,7 @@ async fn nothing_private_is_said_whatever_fails() {
     let _ = write!(said, "{outcomes:?}");
     assert_eq!(fake.requests(), [], "it is refused before anything is sent");
 
-    let log = heard.0.lock().expect("the log");
+    let log = heard.lock().expect("the log");
     assert!(log.contains("the log is heard"));
     assert!(!said.contains("secret"), "{said}");
     // Where to is no secret of a person's; the driver's log may name a host.

@@ -20,7 +20,7 @@ use duebox_expo::{FakeExpo, FakeFault, FakeRequest, Spoil};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::stage::{Clock, builder, fake, run, to};
+use crate::stage::{Clock, builder, fake, run_on, to};
 use crate::tests;
 
 tests!(official:
@@ -390,7 +390,9 @@ pub(crate) fn node() -> Result<Node, String> {
 
 /// The official client does as the golden record says, or is written into it.
 pub(crate) fn compare(Node(folder): Node) {
-    run(async move {
+    // The client is waited for by blocking.
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    run_on(runtime, async move {
         for scenario in scenarios() {
             let done = theirs(&folder, &scenario).await;
             if blesses() {

@@ -9,18 +9,16 @@ use duebox_core::{
 };
 use duebox_expo::{ExpoClock, ExpoPush, ExpoPushBuilder, FakeExpo};
 
-/// Runs a test to its end, and not for ever.
+/// Runs a test to its end, and not for ever; all of it on this thread, so that what is
+/// logged anywhere in it is heard here.
 pub(crate) fn run(test: impl Future<Output = ()>) {
-    let limit = Duration::from_mins(5);
-    runtime().block_on(async { tokio::time::timeout(limit, test).await.expect("it hangs") });
+    run_on(tokio::runtime::Builder::new_current_thread(), test);
 }
 
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime")
+pub(crate) fn run_on(mut runtime: tokio::runtime::Builder, test: impl Future<Output = ()>) {
+    let limit = Duration::from_mins(5);
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("it hangs") });
 }
 
 /// A clock that goes on by as much as it is asked to wait.

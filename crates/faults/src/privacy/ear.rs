@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::fmt::{Debug, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use duebox_conformance::Listener;
 use duebox_core::{DbError, PushStoreError};
 
 use super::marks;
@@ -23,13 +23,16 @@ struct Log {
     targets: BTreeMap<String, u64>,
 }
 
-struct Listener;
+/// What logs through `log` and not through `tracing`.
+struct Logger;
 
 /// From now on every line of every crate is heard.
 pub(super) fn listen() -> Result<(), Box<dyn Error + Send + Sync>> {
-    log::set_boxed_logger(Box::new(Listener))?;
+    log::set_boxed_logger(Box::new(Logger))?;
     log::set_max_level(log::LevelFilter::Trace);
-    tracing::subscriber::set_global_default(Listener)?;
+    tracing::subscriber::set_global_default(Listener::new(|target: &str, fields: &str| {
+        note(if target.is_empty() { "span" } else { target }, fields);
+    }))?;
     Ok(())
 }
 
@@ -42,46 +45,7 @@ fn note(target: &str, text: &str) {
     log.text.push('\n');
 }
 
-struct Fields<'a>(&'a mut String);
-
-impl tracing::field::Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
-        // Writing to a String cannot fail.
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let mut text = String::new();
-        span.record(&mut Fields(&mut text));
-        note(span.metadata().target(), &text);
-        tracing::span::Id::from_u64(NUMBER.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        let mut text = String::new();
-        values.record(&mut Fields(&mut text));
-        note("span", &text);
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut text = String::new();
-        event.record(&mut Fields(&mut text));
-        note(event.metadata().target(), &text);
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-impl log::Log for Listener {
+impl log::Log for Logger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }

@@ -1,10 +1,10 @@
 //! What a worker tells of a run that is known, and what it does not tell.
 
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use duebox_conformance::Listener;
 use duebox_core::Enqueue;
 use duebox_core::chrono::TimeDelta;
 use duebox_worker::{Backoff, Job, Outcome};
@@ -48,10 +48,13 @@ where
         metrics: recorder.handle(),
         log: Arc::default(),
     };
-    let listener = Listener {
-        log: Arc::clone(&heard.log),
-        spans: AtomicU64::new(1),
-    };
+    let log = Arc::clone(&heard.log);
+    let listener = Listener::new(move |target: &str, fields: &str| {
+        let mut log = log.lock().expect("the log");
+        log.push_str(target);
+        log.push_str(fields);
+        log.push('\n');
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -329,51 +332,4 @@ async fn nothing_that_a_row_holds_is_told(stage: Arc<Stage>, heard: Heard) {
         assert!(log.contains(field), "{field} in\n{log}");
     }
     assert!(!log.contains(SECRET) && !metrics.contains(SECRET), "{log}");
-}
-
-/// Keeps what is logged, at every level.
-struct Listener {
-    log: Arc<Mutex<String>>,
-    spans: AtomicU64,
-}
-
-impl Listener {
-    fn note(&self, target: &str, name: &str, record: impl FnOnce(&mut Fields<'_>)) {
-        let mut log = self.log.lock().expect("the log");
-        let _ = write!(log, "{target} {name}");
-        record(&mut Fields(&mut log));
-        log.push('\n');
-    }
-}
-
-struct Fields<'a>(&'a mut String);
-
-impl tracing::field::Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        let about = span.metadata();
-        self.note(about.target(), about.name(), |fields| span.record(fields));
-        tracing::span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        self.note("", "", |fields| values.record(fields));
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        self.note(event.metadata().target(), "", |fields| event.record(fields));
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
 }
