@@ -97,6 +97,28 @@ async fn a_missed_count_is_the_callers_to_roll_back_in_a_transaction_only() {
 }
 
 #[tokio::test]
+async fn a_dropped_call_is_done_or_not_done_and_leaves_no_transaction_open() {
+    let (_folder, db, mut connection) = place().await;
+    let mut dropped = 0;
+    for turns in 0..200 {
+        let statement = enqueue(&format!("a{turns}")).expect_rows(1);
+        tokio::select! {
+            biased;
+            done = sqlx_execute(&mut connection, &statement) => assert_eq!(done, Ok(1)),
+            () = async { for _ in 0..turns % 20 { tokio::task::yield_now().await } } => dropped += 1,
+        }
+        // The file is free for others, and the connection for its own next statement.
+        db.execute(&enqueue(&format!("b{turns}"))).await.unwrap();
+        let next = enqueue(&format!("c{turns}")).expect_rows(1);
+        assert_eq!(sqlx_execute(&mut connection, &next).await, Ok(1));
+        assert!(!connection.is_in_transaction());
+    }
+    assert!(dropped > 0);
+    let others = "SELECT COUNT(*) AS n FROM outbox WHERE id NOT LIKE 'a%'";
+    assert_eq!(number(&db, others).await, 400);
+}
+
+#[tokio::test]
 async fn a_statement_that_fails_changes_nothing_and_leaves_the_transaction() {
     let (_folder, db, mut connection) = place().await;
     let mut transaction = connection.begin().await.unwrap();
