@@ -72,6 +72,52 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
+/// The tests that a file of the worker's lists: `chapter!(name: first, second)`, and
+/// those that are written out.
+fn listed(source: &str) -> Vec<String> {
+    let mut tests = Vec::new();
+    for (at, _) in source.match_indices("\nchapter!(") {
+        let list = &source[at + "\nchapter!(".len()..];
+        let list = list.split(");").next().unwrap_or_default();
+        let (chapter, names) = list.split_once(':').expect("a chapter and its tests");
+        let names = names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        tests.extend(names.map(|name| format!("{chapter}::{name}")));
+    }
+    let quoted = source.split('"').skip(1).step_by(2);
+    let is_name = |text: &&str| {
+        text.split_once("::").is_some_and(|(chapter, name)| {
+            let word = |text: &str| {
+                text.bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            };
+            !chapter.is_empty() && name.len() > 8 && word(chapter) && word(name)
+        })
+    };
+    tests.extend(quoted.filter(is_name).map(str::to_owned));
+    tests
+}
+
+#[test]
+fn the_guarantees_name_every_test_of_the_worker() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("GUARANTEES.md")).expect("the page");
+    let mut found = 0;
+    for entry in fs::read_dir(root.join("crates/worker/tests/any_engine")).expect("a folder") {
+        let source = fs::read_to_string(entry.expect("an entry").path()).expect("a source");
+        for test in listed(&source) {
+            assert!(
+                page.contains(&format!("`{test}`")),
+                "{test} is not on the page"
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 40, "{found} tests of the worker");
+}
+
 #[test]
 fn every_test_and_mutant_that_the_guarantees_name_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
