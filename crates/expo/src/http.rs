@@ -15,6 +15,10 @@ use crate::config::Inner;
 /// Bodies longer than this are compressed, as the official Node SDK does.
 const GZIP_ABOVE: usize = 1024;
 
+/// What the service may ask for at most: a poller that does as it is told must not
+/// sleep until the receipts are gone.
+const MOST_TO_WAIT: Duration = Duration::from_hours(1);
+
 /// An answer that is JSON with status 200, or why there is none.
 pub(crate) enum Failure {
     /// The request failed.
@@ -85,11 +89,13 @@ impl Inner {
 
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
         let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        if let Ok(seconds) = text.parse::<u64>() {
-            return Some(Duration::from_secs(seconds));
-        }
-        let at = httpdate::parse_http_date(text).ok()?;
-        Some(at.duration_since(self.clock.now()).unwrap_or_default())
+        let wait = if let Ok(seconds) = text.parse::<u64>() {
+            Duration::from_secs(seconds)
+        } else {
+            let at = httpdate::parse_http_date(text).ok()?;
+            at.duration_since(self.clock.now()).unwrap_or_default()
+        };
+        Some(wait.min(MOST_TO_WAIT))
     }
 }
 

@@ -1,5 +1,6 @@
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Mutex;
 
 use crate::clock::ExpoClock;
 
@@ -7,6 +8,8 @@ use crate::clock::ExpoClock;
 /// for `n / rate` seconds.
 pub(crate) struct Pace {
     rate: u32,
+    /// Held while its holder waits, so that the others wait behind it, in order. One
+    /// that gives up leaves no gap.
     free_at: Mutex<Duration>,
 }
 
@@ -19,16 +22,13 @@ impl Pace {
     }
 
     pub(crate) async fn take(&self, count: usize, clock: &dyn ExpoClock) {
-        let now = clock.elapsed();
-        let wait = {
-            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-            let start = now.max(*free_at);
-            let count = u32::try_from(count).unwrap_or(u32::MAX);
-            *free_at = start + Duration::from_secs(count.into()) / self.rate;
-            start.saturating_sub(now)
-        };
+        let mut free_at = self.free_at.lock().await;
+        let wait = free_at.saturating_sub(clock.elapsed());
         if !wait.is_zero() {
             clock.sleep(wait).await;
         }
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let start = free_at.max(clock.elapsed());
+        *free_at = start + Duration::from_secs(count.into()) / self.rate;
     }
 }

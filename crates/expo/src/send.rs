@@ -59,6 +59,7 @@ impl PushSender for ExpoPush {
                     }
                 }
             }
+            spoil_doubled(&mut statuses);
             answer(messages, statuses, errors)
         })
     }
@@ -110,31 +111,45 @@ impl Inner {
     }
 }
 
-/// The tickets of one request. Two messages with one id spoil each other:
-/// whose it is cannot be known, and its receipt must not end a wrong device.
+/// Two messages with one id, in whichever of their requests, spoil each other: whose
+/// it is cannot be known, and its receipt must not end a wrong device.
+fn spoil_doubled(statuses: &mut [Status]) {
+    let mut counts: HashMap<PushTicketId, u32> = HashMap::new();
+    for status in statuses.iter().flatten() {
+        if let PushDeliveryStatus::Accepted(id) = status {
+            *counts.entry(id.clone()).or_default() += 1;
+        }
+    }
+    for status in statuses.iter_mut().flatten() {
+        if let PushDeliveryStatus::Accepted(id) = status
+            && counts.get(id) != Some(&1)
+        {
+            *status = unreadable();
+        }
+    }
+}
+
+fn unreadable() -> PushDeliveryStatus {
+    failed(PushError::new(
+        PushErrorKind::Unreadable,
+        "the push service's ticket for the message cannot be read",
+    ))
+}
+
+/// The tickets of one request.
 fn statuses(tickets: &[Value]) -> Vec<PushDeliveryStatus> {
     let id = |ticket: &Value| {
         let ok = ticket.get("status").and_then(Value::as_str) == Some("ok");
         let id = ticket.get("id").and_then(Value::as_str).filter(|_| ok)?;
         PushTicketId::new(id).ok()
     };
-    let mut counts: HashMap<PushTicketId, u32> = HashMap::new();
-    for id in tickets.iter().filter_map(id) {
-        *counts.entry(id).or_default() += 1;
-    }
     tickets
         .iter()
         .map(|ticket| {
             if ticket.get("status").and_then(Value::as_str) == Some("error") {
                 return PushDeliveryStatus::Rejected(wire::rejection(ticket));
             }
-            match id(ticket).filter(|id| counts.get(id) == Some(&1)) {
-                Some(id) => PushDeliveryStatus::Accepted(id),
-                None => failed(PushError::new(
-                    PushErrorKind::Unreadable,
-                    "the push service's ticket for the message cannot be read",
-                )),
-            }
+            id(ticket).map_or_else(unreadable, PushDeliveryStatus::Accepted)
         })
         .collect()
 }

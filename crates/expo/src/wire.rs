@@ -1,6 +1,7 @@
 use duebox_core::{PushCode, PushMessage, PushPriority, PushRejection};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A message as Expo's service reads it.
 #[derive(Serialize)]
@@ -14,7 +15,7 @@ pub(crate) struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Map<String, Value>>,
+    data: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sound: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +35,8 @@ pub(crate) struct Message<'a> {
 /// `None` if the data is no JSON object.
 pub(crate) fn message(message: &PushMessage) -> Option<Message<'_>> {
     let data = match &message.data {
-        Some(text) => Some(serde_json::from_str(text).ok()?),
+        // As it was given: numbers keep their digits.
+        Some(text) => Some(object(text)?),
         None => None,
     };
     Some(Message {
@@ -54,6 +56,11 @@ pub(crate) fn message(message: &PushMessage) -> Option<Message<'_>> {
         }),
         ttl: message.ttl.map(|time| time.as_secs()),
     })
+}
+
+fn object(text: &str) -> Option<&RawValue> {
+    let value: &RawValue = serde_json::from_str(text).ok()?;
+    value.get().starts_with('{').then_some(value)
 }
 
 /// Why a ticket or a receipt is an error.

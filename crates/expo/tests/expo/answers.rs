@@ -14,6 +14,8 @@ use crate::tests;
 tests!(answers:
     a_failed_chunk_takes_no_ticket_from_the_others,
     an_impossible_ticket_spoils_only_itself,
+    one_id_in_two_requests_spoils_both,
+    data_is_sent_as_it_was_given,
     several_projects_are_split_as_listed,
     errors_beside_tickets_take_none_of_them,
     too_many_requests_waits_as_told,
@@ -89,6 +91,41 @@ async fn an_impossible_ticket_spoils_only_itself() {
         PushDeliveryStatus::Rejected(PushRejection::Other(code)) if code.as_str() == "Unheard"));
 }
 
+async fn one_id_in_two_requests_spoils_both() {
+    let fake = fake().await;
+    let first = ticket(0);
+    fake.then(FakeFault::Spoil(vec![]));
+    fake.then(FakeFault::AcceptThen {
+        status: 200,
+        body: format!(
+            r#"{{"data":[{{"status":"ok","id":"{}"}}]}}"#,
+            first.as_str()
+        ),
+    });
+    let outcomes = client(&fake, &Clock::default()).send(messages(101)).await;
+    let outcomes = outcomes.expect("outcomes");
+    for at in [0, 100] {
+        assert_eq!(sent(&outcomes[at].status), Some(PushSent::PerhapsSent));
+    }
+    assert_eq!(outcomes[1].status, PushDeliveryStatus::Accepted(ticket(1)));
+}
+
+async fn data_is_sent_as_it_was_given() {
+    let fake = fake().await;
+    let data = r#"{"n":12345678901234567890123,"x":7.038531e-26,"n":1}"#;
+    let mut all = messages(3);
+    all[0].data = Some(data.into());
+    all[1].data = Some("[1]".into());
+    all[2].data = Some("{".into());
+    let outcomes = client(&fake, &Clock::default()).send(all).await;
+    let outcomes = outcomes.expect("outcomes");
+    assert_eq!(sent(&outcomes[0].status), None);
+    assert_eq!(sent(&outcomes[1].status), Some(PushSent::NotSent));
+    assert_eq!(sent(&outcomes[2].status), Some(PushSent::NotSent));
+    let body = &fake.requests()[0].body;
+    assert!(body.contains(data), "{body}");
+}
+
 async fn several_projects_are_split_as_listed() {
     let fake = fake().await;
     let outcomes = client(&fake, &Clock::default())
@@ -156,7 +193,8 @@ async fn a_senseless_retry_after_is_a_backoff_of_our_own() {
 }
 
 async fn a_long_wait_is_left_to_the_caller() {
-    for (after, told) in [("3600", 3600), ("18446744073709551615", u64::MAX)] {
+    // No more than an hour is told, whatever the service asks for.
+    for (after, told) in [("600", 600), ("18446744073709551615", 3600)] {
         let fake = fake().await;
         fake.then(FakeFault::too_many_requests(Some(after)));
         let clock = Clock::default();

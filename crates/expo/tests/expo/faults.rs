@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use duebox_conformance::Listener;
-use duebox_core::{PushErrorKind, PushMessage, PushReceiptSource, PushSender, PushSent};
-use duebox_expo::{ExpoPush, FakeFault};
+use duebox_core::{
+    PushErrorKind, PushFuture, PushMessage, PushReceiptSource, PushSender, PushSent,
+};
+use duebox_expo::{ExpoClock, ExpoPush, FakeFault};
 
 use crate::stage::{Clock, builder, client, fake, messages, sent, ticket, to, token};
 use crate::tests;
@@ -18,6 +20,7 @@ tests!(faults:
     an_answer_without_end_is_cut_off,
     a_redirect_is_not_followed_and_carries_nothing,
     a_dropped_send_leaves_the_client_working,
+    sends_that_gave_up_waiting_keep_nobody_waiting,
     a_hundred_thousand_messages_go_one_request_at_a_time,
     nothing_private_is_said_whatever_fails,
 );
@@ -143,6 +146,43 @@ async fn a_dropped_send_leaves_the_client_working() {
     // Each was sent, so each has its place in time, and none has more.
     let waited: Duration = clock.waits().iter().sum();
     assert_eq!(waited, Duration::from_secs(20));
+}
+
+/// The clock stands still: who has to wait waits for ever, and gives up.
+async fn sends_that_gave_up_waiting_keep_nobody_waiting() {
+    struct Still(Mutex<Vec<Duration>>);
+    impl ExpoClock for Still {
+        fn elapsed(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn now(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+        fn sleep(&self, time: Duration) -> PushFuture<'_, ()> {
+            self.0.lock().expect("the waits").push(time);
+            Box::pin(std::future::pending())
+        }
+    }
+    let fake = fake().await;
+    let clock = Arc::new(Still(Mutex::default()));
+    let expo = ExpoPush::builder()
+        .base_url(fake.url())
+        .rate(NonZeroU32::new(10).expect("not zero"))
+        .clock(Arc::clone(&clock) as Arc<dyn ExpoClock>)
+        .build()
+        .expect("a client");
+    expo.send(messages(10))
+        .await
+        .expect("the first waits for nobody");
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            _ = expo.send(messages(100)) => panic!("it has to wait"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let waits = clock.0.lock().expect("the waits").clone();
+    assert_eq!(waits, [Duration::from_secs(1); 100]);
 }
 
 async fn a_hundred_thousand_messages_go_one_request_at_a_time() {
