@@ -206,7 +206,7 @@ impl State {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Filter {
     /// Only rows of this topic
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub(crate) topic: Option<String>,
     /// Only rows in this state
     #[arg(long, value_enum)]
@@ -230,7 +230,7 @@ pub(crate) struct ListArgs {
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: u64,
     /// Only rows behind this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub(crate) after: Option<String>,
     /// One JSON object a line
     #[arg(long)]

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duebox_core::{Database, DbError, Dialect, Kind, Outbox, PendingReceiptStore, Statement};
+use duebox_core::{Database, DbError, Dialect, Kind, Outbox, PendingReceiptStore, Row, Statement};
 use duebox_mysql::{MySqlDatabase, MySqlOptions};
 use duebox_postgres::{PostgresDatabase, PostgresOptions};
 use duebox_sqlite::SqliteDatabase;
@@ -18,11 +18,13 @@ pub(crate) enum Engine {
     MySql(MySqlDatabase),
 }
 
-/// What the migrations' bookkeeping knows.
+/// What there is.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) receipts: bool,
+    /// Names that were noted and are none of an outbox.
+    pub(crate) unnamed: u32,
 }
 
 impl Engine {
@@ -67,6 +69,11 @@ impl Engine {
             _ => {
                 let path = url.trim_start_matches("sqlite:");
                 let path = path.strip_prefix("//").unwrap_or(path);
+                if path.contains('?') {
+                    return Err(CliError::usage(
+                        "an SQLite file takes no parameters: leave out what begins with `?`",
+                    ));
+                }
                 if !make && !Path::new(path).is_file() {
                     return Err(CliError::usage(
                         "the SQLite file that --database names is not there; \
@@ -113,36 +120,61 @@ impl Engine {
         }
     }
 
-    /// The outboxes and receipts that were migrated; `None` if there is no
-    /// bookkeeping.
-    pub(crate) async fn known(&self) -> Result<Option<Known>, CliError> {
+    /// The outboxes that the migrations noted, if they noted any, and whether there are
+    /// receipts, whoever made them. What this role may not see is an error: it could be
+    /// anybody's rows.
+    pub(crate) async fn known(&self) -> Result<Known, CliError> {
         let db = self.db();
+        let mut known = Known::default();
         let read = Statement::new(format!(
             "SELECT target, number FROM {} ORDER BY target, number",
             duebox_migrations::BOOKKEEPING_TABLE
         ));
-        let rows = match db.query(&read).await {
-            Ok(rows) => rows,
-            Err(error) if error.kind() == Kind::Schema => return Ok(None),
-            Err(error) => return Err(error.context("read which tables were migrated").into()),
-        };
-        let receipts = duebox_migrations::receipts(db.dialect());
-        let mut known = Known::default();
-        for row in rows {
+        let steps = duebox_migrations::receipts(db.dialect());
+        for row in seen(db.query(&read).await)?.unwrap_or_default() {
             let number: u32 = row.get("number")?;
             let target: String = row.get("target")?;
-            if receipts.iter().any(|step| step.number == number) {
+            let noted = known.outboxes.last();
+            if steps.iter().any(|step| step.number == number) {
                 known.receipts = true;
-            } else if known
-                .outboxes
-                .last()
-                .is_none_or(|last| last.table() != target)
-            {
-                known.outboxes.push(Outbox::try_new(target)?);
+                continue;
+            }
+            if noted.is_some_and(|last| last.table() == target) {
+                continue;
+            }
+            match Outbox::try_new(target) {
+                Ok(outbox) => known.outboxes.push(outbox),
+                Err(_) => known.unnamed += 1,
             }
         }
-        Ok(Some(known))
+        // Another tool may have made them.
+        let receipts = Statement::new("SELECT ticket FROM pending_receipts WHERE 1 = 0");
+        known.receipts = match db.query(&receipts).await {
+            // MySQL and MariaDB refuse what is not there, too.
+            Err(error)
+                if is_refusal(&error) && db.dialect() == Dialect::MySql && !known.receipts =>
+            {
+                false
+            }
+            answer => seen(answer)?.is_some(),
+        };
+        Ok(known)
     }
+}
+
+/// The rows of a table; `None` if it is not there.
+fn seen(answer: Result<Vec<Row>, DbError>) -> Result<Option<Vec<Row>>, DbError> {
+    match answer {
+        Ok(rows) => Ok(Some(rows)),
+        Err(error) if error.kind() == Kind::Schema && !is_refusal(&error) => Ok(None),
+        Err(error) => Err(error.context("read which tables were migrated")),
+    }
+}
+
+/// Whether a privilege is missing. PostgreSQL: `insufficient_privilege`. MySQL and
+/// MariaDB: none on the table, or on its columns.
+pub(crate) fn is_refusal(error: &DbError) -> bool {
+    matches!(error.code(), Some("42501" | "1142" | "1143"))
 }
 
 /// The outbox that was named, or the one of that name.

@@ -79,18 +79,26 @@ pub(crate) fn table<const N: usize>(
     table.trim_fmt()
 }
 
-/// The text without what could move a terminal's cursor: rows hold what
-/// others wrote.
+/// The text without what could move a terminal's cursor, turn its direction or stand
+/// unseen: rows hold what others wrote.
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| {
-            if c.is_control() {
+            if c.is_control() || is_unseen(c) {
                 char::REPLACEMENT_CHARACTER
             } else {
                 c
             }
         })
         .collect()
+}
+
+/// Marks of direction and of no width.
+const fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 /// Asks on the terminal, unless `yes` was said before.

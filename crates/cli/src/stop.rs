@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::CliError;
 
 /// Ctrl-C, looked for between batches. Until one is made, Ctrl-C ends the
-/// process at once.
+/// process at once; and so does a second one, whatever a statement waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
@@ -15,6 +15,9 @@ impl Stop {
         tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
                 seen.store(true, Ordering::Relaxed);
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                std::process::exit(130);
             }
         });
         stop

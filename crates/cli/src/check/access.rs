@@ -1,25 +1,29 @@
 //! Whether the role of the address may do what a service, a worker and an
 //! operator do.
 
-use duebox_core::{DbError, Dialect, Kind, Statement};
+use duebox_core::{Dialect, Kind, Statement};
 
 use super::Checking;
 use super::finding::Finding;
 use super::shape::Shape;
+use crate::engine::{Engine, is_refusal};
 use crate::error::CliError;
 
-/// Statements that change nothing, each of which needs one privilege.
+/// Statements that change nothing, each of which needs one privilege and no other.
 fn probes(table: &str, shape: Shape) -> [(&'static str, String); 4] {
     let (columns, set) = match shape {
         Shape::Outbox => (
             "id, topic, payload, subject, created_at, next_attempt_at",
-            "attempts = attempts",
+            "attempts = 0",
         ),
-        Shape::Receipts => (
-            "ticket, owner_id, token, sent_at, due_at",
-            "due_at = due_at",
-        ),
+        Shape::Receipts => ("ticket, owner_id, token, sent_at, due_at", "token = ''"),
     };
+    let nothing = columns
+        .split(", ")
+        .map(|_| "NULL")
+        .collect::<Vec<_>>()
+        .join(", ");
+    // Without a table to select from, MySQL wants one of this name before WHERE.
     [
         (
             "SELECT",
@@ -27,11 +31,34 @@ fn probes(table: &str, shape: Shape) -> [(&'static str, String); 4] {
         ),
         (
             "INSERT",
-            format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {table} WHERE 1 = 0"),
+            format!(
+                "INSERT INTO {table} ({columns}) SELECT {nothing} FROM (SELECT 1 AS one) AS o WHERE 1 = 0"
+            ),
         ),
         ("UPDATE", format!("UPDATE {table} SET {set} WHERE 1 = 0")),
         ("DELETE", format!("DELETE FROM {table} WHERE 1 = 0")),
     ]
+}
+
+/// PostgreSQL tells by itself, and wants every value of a statement in its type.
+async fn told(checking: &Checking<'_>, table: &str) -> Result<Vec<&'static str>, CliError> {
+    let mut lacking = Vec::new();
+    for privilege in ["SELECT", "INSERT", "UPDATE", "DELETE"] {
+        let ask = Statement::new("SELECT has_table_privilege(?, ?)::int AS granted");
+        let rows = checking
+            .engine
+            .db()
+            .query(&ask.bind(table).bind(privilege))
+            .await?;
+        if rows
+            .first()
+            .map_or(Ok(0), |row| row.get::<i64>("granted"))?
+            == 0
+        {
+            lacking.push(privilege);
+        }
+    }
+    Ok(lacking)
 }
 
 pub(super) async fn check(
@@ -41,8 +68,17 @@ pub(super) async fn check(
 ) -> Result<(), CliError> {
     let db = checking.engine.db();
     let mut lacking = Vec::new();
-    for (privilege, sql) in probes(table, shape) {
-        let statement = Statement::new(sql);
+    let probes = probes(table, shape);
+    let probes = match db.dialect() {
+        Dialect::Postgres => {
+            lacking = told(checking, table).await?;
+            &[]
+        }
+        _ => &probes[..],
+    };
+    for (privilege, sql) in probes {
+        let privilege = *privilege;
+        let statement = Statement::new(sql.clone());
         let answer = if privilege == "SELECT" {
             db.query(&statement).await.map(drop)
         } else {
@@ -68,12 +104,6 @@ pub(super) async fn check(
     Ok(())
 }
 
-fn is_refusal(error: &DbError) -> bool {
-    // PostgreSQL: insufficient_privilege. MySQL and MariaDB: no privilege on the
-    // table, or on its columns.
-    matches!(error.code(), Some("42501" | "1142" | "1143"))
-}
-
 pub(super) fn read_only_file() -> Finding {
     Finding::problem("read-only-server", "the file cannot be written to")
         .because("this user may not write to the file or its folder, or the disk is read-only")
@@ -83,12 +113,10 @@ pub(super) fn read_only_file() -> Finding {
         )
 }
 
-async fn missing(
-    checking: &Checking<'_>,
-    table: &str,
-    lacking: &[&str],
-) -> Result<Finding, CliError> {
-    let role = match checking.dialect() {
+/// The role of the address, as `GRANT` names it.
+pub(super) async fn role(engine: &Engine) -> Result<String, CliError> {
+    let db = engine.db();
+    let role = match db.dialect() {
         Dialect::Postgres => "SELECT quote_ident(current_user)::text AS role",
         _ => {
             "SELECT CONVERT(CONCAT(
@@ -98,11 +126,32 @@ async fn missing(
             ) USING utf8mb4) AS role"
         }
     };
-    let rows = checking.engine.db().query(&Statement::new(role)).await?;
-    let role: String = match rows.first() {
+    let rows = db.query(&Statement::new(role)).await?;
+    Ok(match rows.first() {
         Some(row) => row.get("role")?,
         None => String::new(),
-    };
+    })
+}
+
+/// Which outboxes there are may not be seen.
+pub(super) fn unseen(role: &str) -> Finding {
+    let table = duebox_migrations::BOOKKEEPING_TABLE;
+    Finding::problem(
+        "missing-privilege",
+        "the role of --database may not see which outboxes or receipts there are",
+    )
+    .of(table)
+    .because("`status`, `check` and `subject` cover all that is noted there, or what --table names")
+    .sql(format!("GRANT SELECT ON {table} TO {role}"))
+    .advise("if there is a table pending_receipts, grant SELECT on that too")
+}
+
+async fn missing(
+    checking: &Checking<'_>,
+    table: &str,
+    lacking: &[&str],
+) -> Result<Finding, CliError> {
+    let role = role(checking.engine).await?;
     let lacking = lacking.join(", ");
     let mut finding = Finding::problem(
         "missing-privilege",

@@ -119,12 +119,17 @@ pub(super) fn collate_mysql(table: &str, mariadb: bool) -> String {
     format!("ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE {collation}")
 }
 
-/// Makes the table as it is shipped and moves the rows, by the columns that are
-/// there.
-pub(super) fn rebuild(dialect: Dialect, table: &str, shape: Shape, found: &Table) -> String {
-    let (schema, name) = parts(table);
-    let old = format!("{name}_old");
-    let old_table = within(schema, &old);
+/// Makes the table as it is shipped and copies the rows, by the columns that are
+/// there. The old table stays: what fails in between loses nothing.
+pub(super) fn rebuild(
+    dialect: Dialect,
+    table: &str,
+    shape: Shape,
+    found: &Table,
+    old_table: &str,
+) -> String {
+    let (schema, _) = parts(table);
+    let (_, old) = parts(old_table);
     let has = |column: &&str| found.column(column).is_some();
     let columns: Vec<&str> = shape.written().filter(has).collect();
     // A counter may have been of another type, or empty.
@@ -148,6 +153,10 @@ pub(super) fn rebuild(dialect: Dialect, table: &str, shape: Shape, found: &Table
         statements.collect::<Vec<_>>()
     });
     let mut steps = Vec::new();
+    if dialect == Dialect::Sqlite {
+        // Triggers of other tables that enqueue go on to name the new one.
+        steps.push("PRAGMA legacy_alter_table = ON".to_owned());
+    }
     if dialect != Dialect::MySql {
         steps.push("BEGIN".to_owned());
     }
@@ -175,9 +184,11 @@ pub(super) fn rebuild(dialect: Dialect, table: &str, shape: Shape, found: &Table
     steps.push(format!(
         "INSERT INTO {table} ({columns})\n    SELECT {values}\n    FROM {old_table}"
     ));
-    steps.push(format!("DROP TABLE {old_table}"));
     if dialect != Dialect::MySql {
         steps.push("COMMIT".to_owned());
+    }
+    if dialect == Dialect::Sqlite {
+        steps.push("PRAGMA legacy_alter_table = OFF".to_owned());
     }
     steps.join(";\n")
 }

@@ -65,8 +65,9 @@ impl Finding {
         self
     }
 
+    /// Statements, of which the last is ended here.
     pub(crate) fn sql(mut self, sql: impl Into<String>) -> Self {
-        self.cures.push(Cure::Sql(sql.into()));
+        self.cures.push(Cure::Sql(sql.into() + ";"));
         self
     }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use duebox_core::chrono::{DateTime, TimeDelta, Utc};
-use duebox_core::{Database, DbError, Outbox, OutboxSurvey, PARKED, Statement, format_time};
+use duebox_core::{
+    Database, DbError, HolderStats, Outbox, OutboxSurvey, PARKED, Statement, format_time,
+};
 
 use super::Checking;
 use super::finding::Finding;
@@ -24,28 +26,62 @@ pub(super) async fn check(checking: &mut Checking<'_>, outbox: &Outbox) -> Resul
     };
     let args = checking.args;
     let look = async {
+        // What is no time is an error to all that counts.
+        if let Some(finding) = rows.malformed().await? {
+            return Ok(vec![Some(finding)]);
+        }
         let survey = outbox.survey(&*db, &stored).await?;
-        Ok([
+        Ok(vec![
             rows.stuck(args.max_lease).await?,
             rows.poison().await?,
             rows.ahead(args.max_clock, args.no_schedule).await?,
-            overdue(outbox.table(), &survey, args.max_oldest),
-            parked(outbox.table(), &survey, args.max_parked),
+            overdue(outbox.table(), &Seen::of(&survey), args.max_oldest),
+            parked(outbox.table(), survey.stats.parked, args.max_parked),
         ])
     };
-    match within(checking.place, look).await? {
-        Some(found) => checking.findings.extend(found.into_iter().flatten()),
-        None => checking.add(
-            Finding::note("not-checked", "looking through the rows took too long")
-                .of(outbox.table())
-                .because("the table is large, or the server is busy")
-                .run(format!(
-                    "duebox check --timeout 10m --table {}",
-                    outbox.table()
-                )),
-        ),
+    if let Some(found) = within(checking.place, look).await? {
+        checking.findings.extend(found.into_iter().flatten());
+        return Ok(());
     }
+    checking.add(
+        Finding::note("not-checked", "looking through the rows took too long")
+            .of(outbox.table())
+            .because("the table is large, or the server is busy")
+            .run(format!(
+                "duebox check --timeout 10m --table {}",
+                outbox.table()
+            )),
+    );
+    // The index tells this much by itself.
+    let totals = outbox.totals(&*db, &stored).await?;
+    let seen = Seen {
+        due: totals.due,
+        oldest_due: totals.oldest_due,
+        holders: None,
+    };
+    let overdue = overdue(outbox.table(), &seen, args.max_oldest);
+    checking.findings.extend(overdue);
+    let parked = parked(outbox.table(), totals.parked, args.max_parked);
+    checking.findings.extend(parked);
     Ok(())
+}
+
+/// What tells whether rows are taken.
+struct Seen<'a> {
+    due: u64,
+    oldest_due: Option<TimeDelta>,
+    /// `None` if they were not counted.
+    holders: Option<&'a [HolderStats]>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(survey: &'a OutboxSurvey) -> Self {
+        Self {
+            due: survey.stats.due,
+            oldest_due: survey.stats.oldest_due,
+            holders: Some(&survey.holders),
+        }
+    }
 }
 
 /// A command line of this program about rows of this table. Ids may hold what a
@@ -54,7 +90,9 @@ fn command(words: &[&str], table: &str, ids: &[String]) -> String {
     let mut line = vec!["duebox"];
     line.extend(words);
     line.extend(["--table", table, "--"]);
-    line.extend(ids.iter().map(String::as_str));
+    // One that another client wrote with a blank in it is for SQL alone.
+    let visible = |id: &&str| id.bytes().all(|byte| (0x21..=0x7E).contains(&byte));
+    line.extend(ids.iter().map(String::as_str).filter(visible));
     // It fails for NUL alone, which no id has.
     shlex::try_join(line).unwrap_or_default()
 }
@@ -102,6 +140,48 @@ impl Rows<'_> {
         }
     }
 
+    /// Rows with a time that this library would not write: no claim can be trusted with
+    /// them, and nothing that counts can read them.
+    async fn malformed(&self) -> Result<Option<Finding>, DbError> {
+        let form = "'____-__-__T__:__:__.______Z'";
+        let read = format!(
+            "SELECT id FROM {} WHERE created_at NOT LIKE {form} OR next_attempt_at NOT LIKE {form} \
+             OR locked_until NOT LIKE {form} ORDER BY id LIMIT {}",
+            self.table,
+            NAMED + 1
+        );
+        let rows = self.db.query(&Statement::new(read)).await?;
+        let ids = rows
+            .iter()
+            .map(|row| row.get("id"))
+            .collect::<Result<Vec<String>, _>>()?;
+        let Some((few, count)) = named(&ids) else {
+            return Ok(None);
+        };
+        Ok(Some(
+            Finding::problem(
+                "malformed-time",
+                format!("{count} with a time in another form"),
+            )
+            .of(self.table)
+            .because(
+                "another client wrote it: a time is text such as 2026-01-31T09:30:00.000000Z, \
+                 with six digits of microseconds",
+            )
+            .run(command(
+                &["park", "--reason", "its time was malformed"],
+                self.table,
+                few,
+            ))
+            .run(command(&["retry"], self.table, few))
+            .advise(format!(
+                "if created_at is the one: UPDATE {} SET created_at = next_attempt_at, for these ids; \
+                 and mend the client",
+                self.table
+            )),
+        ))
+    }
+
     async fn stuck(&self, most: Duration) -> Result<Option<Finding>, DbError> {
         let until = self.later(most);
         let (ids, holder) = self
@@ -142,7 +222,7 @@ impl Rows<'_> {
         Ok(Some(
             Finding::problem(
                 "poison-row",
-                format!("{count} had two holders or more in a row die or stall with them"),
+                format!("{count} whose holders died or stalled twice or more in a row"),
             )
             .of(self.table)
             .because(
@@ -196,27 +276,31 @@ fn named(ids: &[String]) -> Option<(&[String], String)> {
     let few = &ids[..ids.len().min(NAMED)];
     let count = match ids.len() {
         0 => return None,
-        1 => "1 row was".to_owned(),
-        more if more > NAMED => format!("more than {NAMED} rows were"),
-        more => format!("{more} rows were"),
+        1 => "1 row".to_owned(),
+        more if more > NAMED => format!("more than {NAMED} rows"),
+        more => format!("{more} rows"),
     };
     Some((few, count))
 }
 
-fn overdue(table: &str, survey: &OutboxSurvey, most: Duration) -> Option<Finding> {
-    let oldest = survey.stats.oldest_due?.to_std().ok()?;
+fn overdue(table: &str, seen: &Seen<'_>, most: Duration) -> Option<Finding> {
+    let oldest = seen.oldest_due?.to_std().ok()?;
     if oldest <= most {
         return None;
     }
     let age = humantime::format_duration(Duration::from_secs(oldest.as_secs()));
-    let what = format!("{} rows are due, the oldest for {age}", survey.stats.due);
-    let lapsed: Vec<&str> = survey
-        .holders
-        .iter()
-        .filter(|holder| holder.lapsed > 0)
-        .map(|holder| holder.holder.as_deref().unwrap_or("an unnamed holder"))
-        .collect();
-    if survey.stats.leased > 0 {
+    let what = format!("{} rows are due, the oldest for {age}", seen.due);
+    let start = "start a worker on this outbox, and see why the last one ended; it takes up \
+                 what its predecessor held, and nothing is lost";
+    let Some(holders) = seen.holders else {
+        return Some(
+            Finding::problem("dead-worker", what)
+                .of(table)
+                .because("no worker drains this outbox, or those that do cannot keep up")
+                .advise(start),
+        );
+    };
+    if holders.iter().any(|holder| holder.leased > 0) {
         return Some(
             Finding::problem("slow-drain", what)
                 .of(table)
@@ -227,6 +311,10 @@ fn overdue(table: &str, survey: &OutboxSurvey, most: Duration) -> Option<Finding
                 .advise("run more workers or raise their concurrency; see which topic is behind"),
         );
     }
+    let lapsed: Vec<&str> = holders
+        .iter()
+        .map(|holder| holder.holder.as_deref().unwrap_or("an unnamed holder"))
+        .collect();
     let cause = if lapsed.is_empty() {
         "nobody holds a lease: no worker drains this outbox".to_owned()
     } else {
@@ -240,15 +328,11 @@ fn overdue(table: &str, survey: &OutboxSurvey, most: Duration) -> Option<Finding
         Finding::problem("dead-worker", what)
             .of(table)
             .because(cause)
-            .advise(
-                "start a worker on this outbox, and see why the last one ended; it takes up \
-                 what its predecessor held, and nothing is lost",
-            ),
+            .advise(start),
     )
 }
 
-fn parked(table: &str, survey: &OutboxSurvey, most: u64) -> Option<Finding> {
-    let parked = survey.stats.parked;
+fn parked(table: &str, parked: u64, most: u64) -> Option<Finding> {
     if parked <= most {
         return None;
     }

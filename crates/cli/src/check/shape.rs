@@ -1,12 +1,11 @@
 //! Whether a table is as the shipped migrations, or `create_table_sql`, make it.
 
-use duebox_core::{Database, Dialect};
+use duebox_core::{Database, DbError, Dialect};
 
 use super::Checking;
 use super::catalog::{Column, Table};
 use super::cure;
 use super::finding::Finding;
-use crate::engine::Engine;
 use crate::error::CliError;
 
 /// What a table is to be.
@@ -145,11 +144,6 @@ impl Shape {
     }
 }
 
-/// Whether there is a table of this name.
-pub(super) async fn is_there(engine: &Engine, table: &str) -> Result<bool, CliError> {
-    Ok(!Table::read(&*engine.db(), table).await?.columns.is_empty())
-}
-
 /// Adds what is wrong with a table; returns whether it has the columns that
 /// others are asked for.
 pub(super) async fn check(
@@ -173,12 +167,25 @@ pub(super) async fn check(
         return Ok(false);
     }
     let dialect = db.dialect();
-    let usable = columns(checking, dialect, table, shape, &found);
+    let free = free_name(&*db, table).await?;
+    let usable = columns(checking, dialect, table, shape, &found, &free);
     // An index cannot be made on a column that is not there.
     if usable {
         indexes(checking, &*db, table, shape, &found);
     }
     Ok(usable)
+}
+
+/// A name for the old table, which no other has.
+async fn free_name(db: &dyn Database, table: &str) -> Result<String, DbError> {
+    let mut name = format!("{table}_old");
+    for number in 2.. {
+        if Table::read(db, &name).await?.columns.is_empty() {
+            break;
+        }
+        name = format!("{table}_old{number}");
+    }
+    Ok(name)
 }
 
 fn columns(
@@ -187,16 +194,18 @@ fn columns(
     table: &str,
     shape: Shape,
     found: &Table,
+    free: &str,
 ) -> bool {
     let mut wrong = Vec::new();
     let mut folded = Vec::new();
-    let mut usable = true;
+    let (mut usable, mut converts) = (true, false);
     for want in shape.wants() {
         let Some(column) = found.column(want.name) else {
             wrong.push(format!("{} is not there", want.name));
             usable = false;
             continue;
         };
+        converts |= !fits(dialect, want.kind, &column.kind);
         wrong.extend(differs(dialect, want, column));
         if (want.ordered && !column.ordered) || (want.exact && !column.exact) {
             folded.push(want.name);
@@ -211,18 +220,20 @@ fn columns(
     if !wrong.is_empty() {
         let finding = Finding::problem("wrong-column", wrong.join("; "))
             .of(table)
-            .because("the table was made or changed by something else than the shipped migrations")
-            .advise(
-                "stop what enqueues and drains, keep a backup, make the table anew by the \
-                 following, and grant again what was granted on it",
-            )
-            .sql(cure::rebuild(dialect, table, shape, found));
-        checking.add(finding);
+            .because("the table was made or changed by something else than the shipped migrations");
+        checking.add(if converts {
+            finding.advise(format!(
+                "rename the table, make it anew by `duebox migrate --table {table}`, and copy the \
+                 rows with each value converted: times are texts of 27 characters in UTC"
+            ))
+        } else {
+            rebuilt(finding, dialect, table, shape, found, free)
+        });
     } else if !folded.is_empty() {
         let cure = match dialect {
             Dialect::Postgres => cure::collate_postgres(table, shape, &folded),
             Dialect::MySql => cure::collate_mysql(table, checking.is_mariadb()),
-            _ => cure::rebuild(dialect, table, shape, found),
+            _ => String::new(),
         };
         let finding = Finding::problem(
             "wrong-collation",
@@ -237,12 +248,51 @@ fn columns(
             "ids that differ in case alone may be one row, lists and claims may skip rows or \
              come in another order, and an upgrade of the system's collations can corrupt the \
              indexes",
-        )
-        .advise("stop what enqueues and drains while this runs")
-        .sql(cure);
-        checking.add(finding);
+        );
+        checking.add(if cure.is_empty() {
+            rebuilt(finding, dialect, table, shape, found, free)
+        } else {
+            finding
+                .advise(
+                    "stop what enqueues and drains while this runs, and grant again afterwards \
+                     what was granted on single columns",
+                )
+                .sql(cure)
+        });
     }
     usable
+}
+
+/// Cured by a table made anew. The old one is kept, whatever goes wrong.
+fn rebuilt(
+    finding: Finding,
+    dialect: Dialect,
+    table: &str,
+    shape: Shape,
+    found: &Table,
+    old: &str,
+) -> Finding {
+    let extra: Vec<&str> = found
+        .columns
+        .iter()
+        .map(|column| column.name.as_str())
+        .filter(|name| !shape.wants().iter().any(|want| want.name == *name))
+        .collect();
+    let extra = if extra.is_empty() {
+        String::new()
+    } else {
+        format!(" (its own columns {} are not taken over)", extra.join(", "))
+    };
+    finding
+        .advise(format!(
+            "stop what enqueues and drains, and keep a backup; this makes the table anew and \
+             copies the rows{extra}:"
+        ))
+        .sql(cure::rebuild(dialect, table, shape, found, old))
+        .advise(format!(
+            "compare the rows of {table} with those of {old}; give the new table the grants, \
+             triggers, policies and publications of the old one; then drop {old}"
+        ))
 }
 
 fn are_not(names: &[&str]) -> &'static str {
@@ -306,13 +356,22 @@ fn indexes(
     found: &Table,
 ) {
     let (key, wanted) = shape.indexes();
-    let is_key = |index: &super::catalog::Index| index.primary && index.parts == [key];
+    let is_key =
+        |index: &super::catalog::Index| index.primary && index.parts == [key] && !index.partial;
     if !found.indexes.iter().any(is_key) {
         let finding = Finding::problem("missing-key", format!("{key} is not the primary key"))
             .of(table)
-            .because("one id may be there twice, and what finds rows by it reads the whole table");
+            .because("one id may be there twice, and what finds rows by it reads the whole table")
+            .advise(format!(
+                "see which ids are there twice (SELECT {key} FROM {table} GROUP BY {key} HAVING \
+                 COUNT(*) > 1), and keep one row of each"
+            ));
+        let other = found.indexes.iter().any(|index| index.primary);
         checking.add(match db.dialect() {
-            Dialect::Sqlite => finding.sql(cure::rebuild(Dialect::Sqlite, table, shape, found)),
+            _ if other => finding.advise("make it the primary key in place of the one that is there"),
+            Dialect::Sqlite => finding.advise(format!(
+                "rename the table, make it anew by `duebox migrate --table {table}`, and copy the rows"
+            )),
             _ => finding.sql(format!("ALTER TABLE {table} ADD PRIMARY KEY ({key})")),
         });
     }
@@ -326,22 +385,32 @@ fn indexes(
                 if db.dialect() != Dialect::MySql || index.name == name {
                     continue;
                 }
+                let old = cure::quoted(Dialect::MySql, &index.name);
+                let taken = found.indexes.iter().any(|other| other.name == name);
+                let cure = if taken {
+                    cure::replace_index(Dialect::MySql, table, &name, columns)
+                } else {
+                    format!("ALTER TABLE {table} RENAME INDEX {old} TO {name}")
+                };
                 (
                     format!("the index on ({on}) is named {} and not {name}", index.name),
-                    format!(
-                        "ALTER TABLE {table} RENAME INDEX {} TO {name}",
-                        cure::quoted(Dialect::MySql, &index.name)
-                    ),
+                    cure,
                 )
             }
             Some(index) => (
                 format!("the index on ({on}) is not whole"),
                 cure::replace_index(db.dialect(), table, &index.name, columns),
             ),
-            None => (
-                format!("there is no index on ({on})"),
-                cure::create_index(db.dialect(), table, columns),
-            ),
+            None => {
+                // One of the name may be on other columns.
+                let taken = found.indexes.iter().any(|index| index.name == name);
+                let cure = if taken {
+                    cure::replace_index(db.dialect(), table, &name, columns)
+                } else {
+                    cure::create_index(db.dialect(), table, columns)
+                };
+                (format!("there is no index on ({on})"), cure)
+            }
         };
         let cause = match columns[0] {
             "visible_at" => "a claim reads the whole table, and on MySQL and MariaDB it fails",

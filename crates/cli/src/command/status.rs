@@ -2,6 +2,7 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use duebox_core::chrono::TimeDelta;
 use duebox_core::{
     DbError, Kind, Outbox, OutboxStats, OutboxSurvey, OutboxTotals, TopicStats, format_time,
 };
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Place, StatusArgs};
 use crate::command::receipts;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, Known};
 use crate::error::CliError;
 use crate::output;
 
@@ -31,9 +32,36 @@ pub(crate) async fn run(
 /// What was counted of one outbox.
 struct Counted {
     outbox: Outbox,
-    totals: OutboxTotals,
+    due: u64,
+    /// Waiting or leased.
+    later: u64,
+    parked: u64,
+    oldest_due: Option<TimeDelta>,
     /// `None` if it was not asked for, or took too long.
     survey: Option<OutboxSurvey>,
+}
+
+impl Counted {
+    /// All of it by one look, so that it adds up.
+    fn new(outbox: Outbox, totals: &OutboxTotals, survey: Option<OutboxSurvey>) -> Self {
+        let (due, later, parked, oldest_due) = match &survey {
+            Some(OutboxSurvey { stats, .. }) => (
+                stats.due,
+                stats.waiting + stats.leased,
+                stats.parked,
+                stats.oldest_due,
+            ),
+            None => (totals.due, totals.later, totals.parked, totals.oldest_due),
+        };
+        Self {
+            outbox,
+            due,
+            later,
+            parked,
+            oldest_due,
+            survey,
+        }
+    }
 }
 
 /// Whether a threshold was passed.
@@ -66,17 +94,11 @@ async fn once(engine: &Engine, place: &Place, args: &StatusArgs) -> Result<bool,
                 humantime::format_duration(place.timeout)
             ));
         }
-        counted.push(Counted {
-            outbox,
-            totals,
-            survey,
-        });
+        counted.push(Counted::new(outbox, &totals, survey));
     }
     // One outbox was asked for, or all that there is.
     let pending = match place.table {
-        None if engine.known().await?.is_some_and(|known| known.receipts) => {
-            Some(receipts::pending(&*db).await?)
-        }
+        None if engine.known().await?.receipts => Some(receipts::pending(&*db).await?),
         _ => None,
     };
     if args.json {
@@ -117,14 +139,14 @@ pub(crate) async fn within<T>(
 
 fn thresholds(counted: &[Counted], args: &StatusArgs) -> bool {
     let mut passed = false;
-    for Counted { outbox, totals, .. } in counted {
-        let too_old = |max| oldest(totals.oldest_due).is_some_and(|age| age > max);
-        let table = outbox.table();
+    for of in counted {
+        let too_old = |max| oldest(of.oldest_due).is_some_and(|age| age > max);
+        let table = of.outbox.table();
         if args.max_oldest.is_some_and(too_old) {
             output::message(&format!("{table}: a row has been due for too long"));
             passed = true;
         }
-        if args.max_parked.is_some_and(|max| totals.parked > max) {
+        if args.max_parked.is_some_and(|max| of.parked > max) {
             output::message(&format!("{table}: too many rows are parked"));
             passed = true;
         }
@@ -138,9 +160,21 @@ pub(crate) async fn all(engine: &Engine, place: &Place) -> Result<Vec<Outbox>, C
     if place.table.is_some() {
         return Ok(vec![engine::outbox(place)?]);
     }
-    if let Some(known) = engine.known().await?
-        && !known.outboxes.is_empty()
-    {
+    chosen(place, engine.known().await?)
+}
+
+/// The same, of what is known.
+pub(crate) fn chosen(place: &Place, known: Known) -> Result<Vec<Outbox>, CliError> {
+    if place.table.is_some() {
+        return Ok(vec![engine::outbox(place)?]);
+    }
+    if known.unnamed > 0 {
+        output::message(&format!(
+            "{} names that the migrations noted are none of an outbox, and are left out",
+            known.unnamed
+        ));
+    }
+    if !known.outboxes.is_empty() {
         return Ok(known.outboxes);
     }
     let outbox = engine::outbox(place)?;
@@ -151,11 +185,11 @@ pub(crate) async fn all(engine: &Engine, place: &Place) -> Result<Vec<Outbox>, C
     Ok(vec![outbox])
 }
 
-fn oldest(age: Option<duebox_core::chrono::TimeDelta>) -> Option<Duration> {
+fn oldest(age: Option<TimeDelta>) -> Option<Duration> {
     age.and_then(|age| age.to_std().ok())
 }
 
-fn age(of: Option<duebox_core::chrono::TimeDelta>) -> String {
+fn age(of: Option<TimeDelta>) -> String {
     oldest(of).map_or_else(
         || "-".to_owned(),
         |age| humantime::format_duration(Duration::from_secs(age.as_secs())).to_string(),
@@ -171,15 +205,15 @@ fn print(counted: &[Counted], pending: Option<u64>) -> Result<(), CliError> {
                 survey.stats.leased.to_string(),
             ),
             // The index does not tell them apart.
-            None => (format!("{} or leased", of.totals.later), String::new()),
+            None => (format!("{} or leased", of.later), String::new()),
         };
         [
             of.outbox.table().to_owned(),
-            of.totals.due.to_string(),
+            of.due.to_string(),
             waiting,
             leased,
-            of.totals.parked.to_string(),
-            age(of.totals.oldest_due),
+            of.parked.to_string(),
+            age(of.oldest_due),
         ]
     });
     output::data(&output::table(header, rows))?;
@@ -244,7 +278,7 @@ fn print_survey(table: &str, survey: &OutboxSurvey, several: bool) -> Result<(),
     Ok(())
 }
 
-fn seconds(age: Option<duebox_core::chrono::TimeDelta>) -> Option<u64> {
+fn seconds(age: Option<TimeDelta>) -> Option<u64> {
     oldest(age).map(|age| age.as_secs())
 }
 
@@ -252,12 +286,12 @@ fn object(of: &Counted) -> Value {
     let stats = of.survey.as_ref().map(|survey| &survey.stats);
     json!({
         "table": of.outbox.table(),
-        "due": of.totals.due,
-        "later": of.totals.later,
+        "due": of.due,
+        "later": of.later,
         "waiting": stats.map(|stats| stats.waiting),
         "leased": stats.map(|stats| stats.leased),
-        "parked": of.totals.parked,
-        "oldest_due_seconds": seconds(of.totals.oldest_due),
+        "parked": of.parked,
+        "oldest_due_seconds": seconds(of.oldest_due),
         "topics": of.survey.as_ref().map(topics),
         "holders": of.survey.as_ref().map(holders),
     })

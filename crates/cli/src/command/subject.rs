@@ -101,7 +101,7 @@ async fn export(
 
 /// The owner, if there are tickets that could be theirs.
 async fn with_tickets(engine: &Engine, owner: Option<Uuid>) -> Result<Option<Uuid>, CliError> {
-    if !engine.known().await?.is_some_and(|known| known.receipts) {
+    if !engine.known().await?.receipts {
         return Ok(None);
     }
     if owner.is_none() {

@@ -53,6 +53,18 @@ impl Session {
         }
     }
 
+    /// Runs a text, and says whether that went well.
+    pub(crate) fn tries(&mut self, sql: &str) -> bool {
+        match self {
+            Self::Sqlite(connection) => connection.execute_batch(sql).is_ok(),
+            Self::Postgres(runtime, client) => runtime.block_on(client.batch_execute(sql)).is_ok(),
+            Self::MySql(runtime, connection) => {
+                let text = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+                runtime.block_on(connection.execute(text)).is_ok()
+            }
+        }
+    }
+
     /// Runs statements one by one.
     pub(crate) fn script(&mut self, sql: &str) {
         for statement in sql.split(";\n") {

@@ -91,7 +91,11 @@ fn gather(
         let index = read(row)?;
         let part: String = row.get("part")?;
         match all.last_mut() {
-            Some(last) if last.name == index.name => last.parts.push(part),
+            Some(last) if last.name == index.name => {
+                last.parts.push(part);
+                last.partial |= index.partial;
+                last.valid &= index.valid;
+            }
             _ => all.push(Index {
                 parts: vec![part],
                 ..index

@@ -9,11 +9,15 @@ SELECT
     format_type(a.atttypid, NULL)::text AS kind,
     (CASE WHEN a.atttypmod > 4 THEN a.atttypmod - 4 END)::bigint AS chars,
     (NOT a.attnotnull)::int AS nullable,
-    a.atthasdef::int AS defaulted,
+    (a.atthasdef OR a.attidentity <> '')::int AS defaulted,
     (a.attgenerated <> '')::int AS generated,
     COALESCE(
         c.collname IN ('C', 'POSIX', 'ucs_basic')
-            OR (c.collname = 'default' AND d.datcollate IN ('C', 'POSIX')),
+            OR (
+                c.collname = 'default'
+                AND d.datcollate IN ('C', 'POSIX')
+                AND COALESCE(to_jsonb(d) ->> 'datlocprovider', 'c') = 'c'
+            ),
         true
     )::int AS ordered,
     COALESCE(c.collisdeterministic, true)::int AS exact
@@ -31,7 +35,11 @@ const INDEXES: &str = "\
 SELECT
     c.relname::text AS name,
     i.indisprimary::int AS is_primary,
-    i.indisvalid::int AS is_valid,
+    -- One in another collation than its columns' serves no comparison of theirs.
+    (
+        i.indisvalid
+        AND (k.place > i.indnkeyatts OR a.attcollation IN (0, i.indcollation[k.place - 1]))
+    )::int AS is_valid,
     (i.indpred IS NOT NULL)::int AS is_partial,
     COALESCE(a.attname::text, '') AS part
 FROM pg_catalog.pg_index AS i
@@ -42,6 +50,7 @@ LEFT JOIN pg_catalog.pg_attribute AS a
     ON a.attrelid = i.indrelid
     AND a.attnum = k.number
 WHERE i.indrelid = to_regclass(?)
+    AND k.place <= i.indnkeyatts
 ORDER BY c.relname, k.place";
 
 pub(super) async fn read(db: &dyn Database, table: &str) -> Result<Table, DbError> {

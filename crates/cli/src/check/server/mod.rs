@@ -36,6 +36,15 @@ pub(super) async fn check(checking: &mut Checking<'_>) -> Result<(), CliError> {
     }
 }
 
+/// What is set for one table alone.
+pub(super) async fn table(checking: &mut Checking<'_>, table: &str) -> Result<(), CliError> {
+    match checking.dialect() {
+        Dialect::Postgres => postgres::table(checking, table).await,
+        Dialect::MySql => mysql::table(checking, table).await,
+        _ => Ok(()),
+    }
+}
+
 /// The one row of a question about the server.
 async fn ask(checking: &Checking<'_>, sql: &str) -> Result<Row, CliError> {
     let rows = checking

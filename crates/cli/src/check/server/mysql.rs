@@ -2,6 +2,7 @@ use duebox_core::{MAX_PAYLOAD_BYTES, Statement};
 
 use super::{ask, seconds};
 use crate::check::Checking;
+use crate::check::catalog::parts;
 use crate::check::finding::Finding;
 use crate::error::CliError;
 
@@ -133,6 +134,30 @@ LIMIT 10";
                 .advise("see whose it is, and end its transaction there; or end the session")
                 .sql(format!("KILL {id}"))
         });
+    }
+    Ok(())
+}
+
+/// What is set for one table.
+pub(super) async fn table(checking: &mut Checking<'_>, table: &str) -> Result<(), CliError> {
+    let (schema, name) = parts(table);
+    let read = "SELECT CONVERT(engine USING utf8mb4) AS engine
+        FROM information_schema.tables
+        WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE())
+            AND table_name = ?";
+    let read = Statement::new(read).bind(schema).bind(name);
+    let rows = checking.engine.db().query(&read).await?;
+    let engine: Option<String> = match rows.first() {
+        Some(row) => row.get("engine")?,
+        None => None,
+    };
+    if engine.as_deref().is_some_and(|engine| engine != "InnoDB") {
+        checking.add(
+            Finding::problem("wrong-engine", "the table's engine is not InnoDB")
+                .of(table)
+                .because("it may have no transactions: state and work do not commit together")
+                .sql(format!("ALTER TABLE {table} ENGINE = InnoDB")),
+        );
     }
     Ok(())
 }

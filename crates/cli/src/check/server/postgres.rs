@@ -48,7 +48,8 @@ pub(super) async fn check(checking: &mut Checking<'_>) -> Result<(), CliError> {
         checking.add(
             Finding::problem("autovacuum-off", "autovacuum is off")
                 .because("each row leaves two dead ones behind, which claims then read past")
-                .sql("ALTER SYSTEM RESET autovacuum;\nSELECT pg_reload_conf()"),
+                .sql("ALTER SYSTEM SET autovacuum = on;\nSELECT pg_reload_conf()")
+                .advise("if it is still off, it is set so on the server's command line"),
         );
     }
     sessions(checking).await?;
@@ -71,8 +72,11 @@ fn read_only(database: &str, role: &str, source: &str) -> Finding {
         "database user" => finding
             .because("it is set so for the role in this database")
             .sql(format!(
-                "ALTER ROLE {role} IN DATABASE {database} RESET {set}"
+                "{first}ALTER ROLE {role} IN DATABASE {database} RESET {set}"
             )),
+        "command line" => finding
+            .because("it is set so on the server's command line")
+            .advise(format!("start the server without {set}")),
         "client" => finding
             .because("the connection asks for it")
             .advise(format!(
@@ -105,7 +109,23 @@ WHERE datname = current_database()
 ORDER BY xact_start
 LIMIT 10";
 
+const SEES_ALL: &str = "\
+SELECT (
+    pg_has_role(current_user, 'pg_read_all_stats', 'MEMBER')
+    OR (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+)::int AS sees_all";
+
 async fn sessions(checking: &mut Checking<'_>) -> Result<(), CliError> {
+    if ask(checking, SEES_ALL).await?.get::<i64>("sees_all")? == 0 {
+        checking.add(
+            Finding::note(
+                "not-checked",
+                "transactions of other roles were not looked at",
+            )
+            .because("this role may not see them, and each can keep old rows")
+            .advise("run the check once more as a member of pg_read_all_stats, or a superuser"),
+        );
+    }
     let limit = checking.args.max_transaction.as_secs_f64();
     let rows = checking
         .engine
@@ -184,6 +204,52 @@ async fn slots(checking: &mut Checking<'_>) -> Result<(), CliError> {
             .because(CAUSE)
             .advise("bring the standby back; if it is gone for good:")
             .sql(format!("SELECT pg_drop_replication_slot({slot})")),
+        );
+    }
+    Ok(())
+}
+
+const TABLE: &str = "\
+SELECT
+    (c.relpersistence <> 'p')::int AS unlogged,
+    (
+        c.relrowsecurity
+        AND (c.relforcerowsecurity OR NOT pg_has_role(current_user, c.relowner, 'USAGE'))
+        AND NOT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user)
+    )::int AS row_security,
+    ('autovacuum_enabled=false' = ANY(COALESCE(c.reloptions, '{}')))::int AS unvacuumed
+FROM pg_catalog.pg_class AS c
+WHERE c.oid = to_regclass(?)";
+
+/// What is set for one table.
+pub(super) async fn table(checking: &mut Checking<'_>, table: &str) -> Result<(), CliError> {
+    let read = Statement::new(TABLE).bind(table);
+    let rows = checking.engine.db().query(&read).await?;
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
+    if row.get::<i64>("unlogged")? != 0 {
+        checking.add(
+            Finding::problem("wrong-engine", "the table is not logged")
+                .of(table)
+                .because("a crash of the server empties it, and a standby does not have it")
+                .sql(format!("ALTER TABLE {table} SET LOGGED")),
+        );
+    }
+    if row.get::<i64>("row_security")? != 0 {
+        checking.add(
+            Finding::note("row-security", "policies decide which rows this role sees")
+                .of(table)
+                .because("rows that it does not see are neither counted here nor claimed by it")
+                .advise("see that the policies let workers and services see all rows"),
+        );
+    }
+    if row.get::<i64>("unvacuumed")? != 0 {
+        checking.add(
+            Finding::problem("autovacuum-off", "autovacuum is off for the table")
+                .of(table)
+                .because("each row leaves two dead ones behind, which claims then read past")
+                .sql(format!("ALTER TABLE {table} RESET (autovacuum_enabled)")),
         );
     }
     Ok(())

@@ -10,21 +10,7 @@ const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(200);
 
 pub(super) async fn check(checking: &mut Checking<'_>) -> Result<(), CliError> {
-    let row = ask(checking, "PRAGMA journal_mode").await?;
-    let mode: String = row.get("journal_mode")?;
-    if mode != "wal" {
-        checking.add(
-            Finding::note("journal-mode", format!("the journal is {mode}"))
-                .because("readers and the writer wait for each other")
-                .sql("PRAGMA journal_mode = WAL"),
-        );
-        return Ok(());
-    }
-    pinned(checking).await
-}
-
-/// The log is copied back up to the oldest snapshot that somebody reads.
-async fn pinned(checking: &mut Checking<'_>) -> Result<(), CliError> {
+    // The log is copied back up to the oldest snapshot that somebody reads.
     let (mut end, mut copied) = (0, 0);
     for look in 0..LOOKS {
         let row = ask(checking, "PRAGMA wal_checkpoint(PASSIVE)").await?;
