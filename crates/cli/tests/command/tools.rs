@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use duebox_core::Enqueue;
+use duebox_core::uuid::Uuid;
+use duebox_core::{DeviceToken, Enqueue, PendingReceipt, PushTicketId};
 use refinery_core::{Runner, load_sql_migrations};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection as _, MySqlConnection, PgConnection, SqliteConnection};
@@ -48,6 +49,27 @@ fn applied(place: &Place, tool: &str, apply: impl Fn(&Path)) {
         let receipts = tables.contains("pending_receipts");
         assert_eq!(receipts, !tables.contains("mail"), "{tables}");
     }
+    // A person's tickets are found there.
+    let ada = Uuid::from_u128(7);
+    let now = place.with(async |db| db.now().await.expect("the time"));
+    place.with_receipts(async |store| {
+        let receipt = PendingReceipt {
+            ticket: PushTicketId::new("t-1").expect("a ticket"),
+            owner_id: ada,
+            token: DeviceToken::new("token-1").expect("a token"),
+            sent_at: now,
+        };
+        store.record(vec![receipt], now).await.expect("record");
+    });
+    let owner = ["--owner", &ada.to_string()];
+    let export = duebox(
+        &[&["subject", "export", "ada"], &owner[..], &url].concat(),
+        "",
+    );
+    assert!(export.coded(0).contains("token-1"), "{export:?}");
+    let erase = ["subject", "erase", "ada", "--yes"];
+    let erased = duebox(&[&erase[..], &owner, &url].concat(), "");
+    assert!(erased.coded(0).contains("1 tickets erased"), "{erased:?}");
     // A later `migrate` leaves them as they are.
     place.run(&["migrate"]).coded(0);
     duebox(&[&["migrate"], &url[..]].concat(), "").coded(0);
