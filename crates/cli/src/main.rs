@@ -41,6 +41,11 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<ExitCode, CliError> {
     let place = args.place;
+    match &args.command {
+        // They end in an order of their own.
+        Command::Enqueue(_) | Command::Deliver(_) | Command::Bench(_) => {}
+        _ => stop::at_once(),
+    }
     match args.command {
         Command::Completions(args) => command::shell::completions(&args),
         Command::Man => command::shell::man(),

@@ -3,13 +3,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::CliError;
 
-/// Ctrl-C, looked for between batches. Until one is made, Ctrl-C ends the
-/// process at once; and so does a second one, whatever a statement waits for.
+/// Whether a [`Stop`] is made, which then takes the first Ctrl-C.
+static SOFT: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process at the next Ctrl-C, with the code of that, unless a [`Stop`] is
+/// made by then. Whoever started the process may have had the signal ignored, as
+/// shells do in the background: one that is sent is meant.
+pub(crate) fn at_once() {
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() && !SOFT.load(Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+}
+
+/// Ctrl-C, looked for between batches. A second one ends the process at once,
+/// whatever a statement waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     pub(crate) fn new() -> Self {
+        SOFT.store(true, Ordering::Relaxed);
         let stop = Self(Arc::default());
         let seen = stop.0.clone();
         tokio::spawn(async move {

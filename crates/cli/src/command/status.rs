@@ -24,7 +24,6 @@ pub(crate) async fn run(
         if !args.watch {
             return Ok(ExitCode::from(u8::from(passed)));
         }
-        // Nothing is under way here, so Ctrl-C may end the process at once.
         tokio::time::sleep(args.every).await;
     }
 }
