@@ -23,7 +23,7 @@ fn probes(table: &str, shape: Shape) -> [(&'static str, String); 4] {
         .map(|_| "NULL")
         .collect::<Vec<_>>()
         .join(", ");
-    // Without a table to select from, MySQL wants one of this name before WHERE.
+    // MySQL takes a WHERE only behind a table.
     [
         (
             "SELECT",
