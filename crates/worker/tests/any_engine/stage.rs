@@ -55,9 +55,19 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
+/// What the long form of the kill test may take beside.
+fn long_form() -> Duration {
+    let said = |variable: &str| {
+        let text = std::env::var(variable).ok();
+        text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let round = said("DUEBOX_TEST_KILL_EVERY_MS") + 1_000;
+    Duration::from_millis(said("DUEBOX_TEST_KILL_ROUNDS") * round)
+}
+
 /// Fails rather than hang. It measures nothing.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_mins(2), future)
+    tokio::time::timeout(Duration::from_mins(2) + long_form(), future)
         .await
         .expect("the test hangs")
 }
